@@ -60,9 +60,9 @@ struct CommitPath {
     }
 
     /// Keeper of the open releases, with those that were open before the start. Make it before clients connect.
-    func keeper(of store: TemplateStore, _ audit: AuditLog, _ logger: Logger) -> ReleaseKeeper {
+    func keeper(of store: TemplateStore, _ copies: AuditCopies, _ logger: Logger) -> ReleaseKeeper {
         let keeper = ReleaseKeeper(
-            store: store, hub: hub, probes: gates, cluster: cluster, propagation: propagation, audit: audit,
+            store: store, hub: hub, probes: gates, cluster: cluster, propagation: propagation, copies: copies,
             logger: logger)
         keeper.restore()
         return keeper

@@ -123,7 +123,7 @@ package struct Daemon: Sendable {
         let copies = AuditCopies(audit, store)
         try complete(copies)
         defer { audit.mark() }
-        let keeper = path.keeper(of: store, audit, logger)
+        let keeper = path.keeper(of: store, copies, logger)
         let access = try Self.makeAccess(store, configuration, token)
         let edge = try EdgeServer(
             options: configuration.edgeOptions(tls: edgeTLS?.server, freshness: path.cluster),

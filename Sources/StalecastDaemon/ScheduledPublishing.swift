@@ -1,9 +1,10 @@
 import Logging
 import ServiceLifecycle
 import StalecastAccess
-import StalecastControl
+package import StalecastControl
 package import StalecastStore
 package import StalecastWire
+import Synchronization
 
 /// Publishes proposals at the time that their authors chose. In a cluster each node tries: the approval of a proposal is
 /// one publish, whichever nodes make it.
@@ -21,39 +22,87 @@ package final class ScheduledPublishing: Sendable {
         case waiting(reason: String)
     }
 
+    /// Time after which a proposal that could not be published is tried again, and from which it counts as late. In a
+    /// cluster the nodes that do not publish it find another's approval under way, and each attempt costs writes to etcd.
+    package static let pause = Duration.seconds(10)
+
+    /// Identity of a proposal.
+    private struct Place: Hashable {
+        let scope: Scope
+        let number: Int64
+
+        init(_ proposal: Proposal) { (scope, number) = (proposal.scope, proposal.number) }
+    }
+
+    /// Newest attempt of a proposal that waits.
+    private struct Attempt: Sendable {
+        var at: Timestamp
+        /// Reason that was reported last; nil: none was.
+        var reported: String?
+    }
+
     private let store: TemplateStore
+    private let copies: AuditCopies
     private let now: @Sendable () -> Timestamp
     /// Why an author's proposal must not be published any more, a sentence; nil where it may be.
     private let objection: @Sendable (Proposal) -> String?
+    private let attempts = Mutex<[Place: Attempt]>([:])
 
+    /// - Parameter copies: the audit log, which gets a line of each end.
     package init(
-        _ store: TemplateStore, now: @escaping @Sendable () -> Timestamp = Timestamp.now,
+        _ store: TemplateStore, _ copies: AuditCopies, now: @escaping @Sendable () -> Timestamp = Timestamp.now,
         objection: @escaping @Sendable (Proposal) -> String?
     ) {
-        (self.store, self.now, self.objection) = (store, now, objection)
+        (self.store, self.copies, self.now, self.objection) = (store, copies, now, objection)
     }
 
     /// Decides on the proposals whose time has come. Leaves out those that somebody else decided on meanwhile.
+    ///
+    /// - Returns: outcomes worth a log line. That a proposal waits is one when it is late, once for each reason.
     package func publishDue() async -> [(Proposal, Outcome)] {
         let now = now()
         // A database that cannot be read is said elsewhere, and tried again.
         let scheduled = (try? await store.scheduledProposals()) ?? []
+        let places = Set(scheduled.map(Place.init))
+        attempts.withLock { attempts in attempts = attempts.filter { places.contains($0.key) } }
         var outcomes: [(Proposal, Outcome)] = []
         for proposal in scheduled {
-            guard let time = proposal.publishTime, time <= now else { continue }
-            if let outcome = await publish(proposal, isLate: time.advanced(by: Self.patience) < now) {
-                outcomes.append((proposal, outcome))
+            guard let time = proposal.publishTime, time <= now, isTurn(of: proposal, at: now) else { continue }
+            let isLate = time.advanced(by: Self.patience) < now
+            guard let outcome = await publish(proposal, isLate: isLate), isNews(outcome, of: proposal, at: now) else {
+                continue
             }
+            outcomes.append((proposal, outcome))
         }
         return outcomes
+    }
+
+    /// False for a pause after an attempt. A clock that was put back does not prolong it.
+    private func isTurn(of proposal: Proposal, at now: Timestamp) -> Bool {
+        guard let attempt = attempts.withLock({ $0[Place(proposal)] }) else { return true }
+        return now < attempt.at || now >= attempt.at.advanced(by: Self.pause)
+    }
+
+    private func isNews(_ outcome: Outcome, of proposal: Proposal, at now: Timestamp) -> Bool {
+        guard case .waiting(let reason) = outcome else { return true }
+        let isDelayed = proposal.publishTime.map { $0.advanced(by: Self.pause) <= now } ?? false
+        return attempts.withLock { attempts in
+            let former = attempts[Place(proposal)]?.reported
+            attempts[Place(proposal)] = Attempt(at: now, reported: isDelayed ? reason : former)
+            return isDelayed && reason != former
+        }
     }
 
     private func publish(_ proposal: Proposal, isLate: Bool) async -> Outcome? {
         if let reason = objection(proposal) { return await end(proposal, reason) }
         if isLate { return await end(proposal, "no daemon could publish it within an hour of its time") }
         let by = Proposal.Person(principal: Self.principal, user: UpdateUser())
+        var line = Self.line(of: proposal)
+        line["changedKeys"] = .array(proposal.changedKeys.map(JSONValue.string))
         do throws(StoreError) {
-            let version = try await store.approve(proposal.number, of: proposal.scope, by: by, allowsOwn: true)
+            let version = try await copies.recording("publishProposal", line) { () throws(StoreError) in
+                try await store.approve(proposal.number, of: proposal.scope, by: by, allowsOwn: true)
+            }
             return .published(version.version)
         } catch {
             switch error {
@@ -73,6 +122,10 @@ package final class ScheduledPublishing: Sendable {
         let by = Proposal.Person(principal: Self.principal, user: UpdateUser())
         do throws(StoreError) {
             try await store.reject(proposal.number, of: proposal.scope, by: by, reason: reason)
+            var line = Self.line(of: proposal)
+            line["outcome"] = "refused"
+            line["reason"] = .string(reason)
+            copies.audit.write("publishProposal", line)
             return .ended(reason: reason)
         } catch {
             switch error {
@@ -81,6 +134,14 @@ package final class ScheduledPublishing: Sendable {
             }
         }
     }
+
+    private static func line(of proposal: Proposal) -> JSONObject {
+        [
+            "actor": .string(principal), "project": .string(proposal.scope.project.description),
+            "namespace": .string(proposal.scope.namespace.description), "proposal": .string(String(proposal.number)),
+            "author": .string(proposal.author.principal),
+        ]
+    }
 }
 
 extension Daemon.Parts {
@@ -88,52 +149,32 @@ extension Daemon.Parts {
     func publishScheduled(_ configuration: Configuration, _ logger: Logger) async {
         let approvals = Set(configuration.projects.filter { $0.approvals == .required }.map(\.id))
         let (feeds, access) = (sources.words, access)
-        let publishing = ScheduledPublishing(store) { proposal in
+        let publishing = ScheduledPublishing(store, copies) { proposal in
             if let feed = feeds[proposal.scope] { return "the versions of its scope come from \(feed)" }
             if approvals.contains(proposal.scope.project) { return "its project's versions need an approval now" }
             return access.mayPublish(proposal) ? nil : "its author's key may not publish any more"
         }
-        var said: [Scope: String] = [:]
         for await _ in AsyncTimer(period: .seconds(1)).cancelOnGracefulShutdown() {
             // An edge may have proposals of a time when it was a core node.
             if cluster?.isEdge == true { continue }
-            for (proposal, outcome) in await publishing.publishDue() {
-                // Of what is tried each second a line is enough.
-                if case .waiting(let reason) = outcome {
-                    if said.updateValue(reason, forKey: proposal.scope) == reason { continue }
-                } else {
-                    said[proposal.scope] = nil
-                }
-                report(outcome, of: proposal, logger)
-            }
+            for (proposal, outcome) in await publishing.publishDue() { log(outcome, of: proposal, logger) }
         }
     }
 
-    private func report(_ outcome: ScheduledPublishing.Outcome, of proposal: Proposal, _ logger: Logger) {
-        let metadata: Logger.Metadata = [
+    private func log(_ outcome: ScheduledPublishing.Outcome, of proposal: Proposal, _ logger: Logger) {
+        var metadata: Logger.Metadata = [
             "scope": "\(proposal.scope)", "proposal": "\(proposal.number)", "author": "\(proposal.author.principal)",
-        ]
-        var line: JSONObject = [
-            "actor": .string(ScheduledPublishing.principal), "project": .string(proposal.scope.project.description),
-            "namespace": .string(proposal.scope.namespace.description), "proposal": .string(String(proposal.number)),
-            "author": .string(proposal.author.principal),
         ]
         switch outcome {
         case .published(let version):
-            line["outcome"] = "ok"
-            line["version"] = .string(String(version))
-            line["changedKeys"] = .array(proposal.changedKeys.map(JSONValue.string))
-            audit.write("publishProposal", line)
-            logger.notice("scheduled version published", metadata: metadata.merging(["version": "\(version)"]) { $1 })
+            metadata["version"] = "\(version)"
+            logger.notice("scheduled version published", metadata: metadata)
         case .ended(let reason):
-            line["outcome"] = "refused"
-            line["reason"] = .string(reason)
-            audit.write("publishProposal", line)
-            logger.warning(
-                "scheduled version not published", metadata: metadata.merging(["reason": "\(reason)"]) { $1 })
+            metadata["reason"] = "\(reason)"
+            logger.warning("scheduled version not published", metadata: metadata)
         case .waiting(let reason):
-            logger.warning(
-                "scheduled version is late, trying again", metadata: metadata.merging(["reason": "\(reason)"]) { $1 })
+            metadata["reason"] = "\(reason)"
+            logger.warning("scheduled version is late, trying again", metadata: metadata)
         }
     }
 }

@@ -89,9 +89,11 @@ import StalecastDaemon
         var reading = GateReading("loss", .tripped)
         reading.detail = "too many"
         let release = try release([:])
-        let entry = reading.auditEntry(release)
+        let entry = reading.auditEntry(release, .paused)
         #expect(entry["actor"] == "gate:loss" && entry["state"] == "PAUSED" && entry["reason"] == "too many")
         #expect(entry["release"]?.string == String(release.version) && entry["namespace"] == "firebase")
+        let taken = reading.auditEntry(release, .rolledBack)
+        #expect(taken["state"] == "ROLLED_BACK" && taken["rollbackSource"] == "1" && entry["rollbackSource"] == nil)
     }
 
     // MARK: Decisions

@@ -1,3 +1,4 @@
+import StalecastControl
 import StalecastDaemon
 import StalecastStore
 import StalecastTemplate
@@ -15,15 +16,20 @@ import Testing
     }
 
     private let directory: TemporaryDirectory
+    private let audit: AuditLog
     private let clock = Clock()
     private let scope = Scope(project: .demo, namespace: .firebase)
     private let ada = Proposal.Person(principal: "bootstrap", user: UpdateUser(name: "Ada"))
 
-    init() throws { directory = try TemporaryDirectory() }
+    init() throws {
+        directory = try TemporaryDirectory()
+        audit = try AuditLog(directory: directory.path)
+    }
 
-    private func open() throws -> TemplateStore {
+    private func open(maxWaitingPublishes: Int = 64) throws -> TemplateStore {
         var configuration = StoreConfiguration(directory: directory.path)
         configuration.minFreeBytes = 0
+        configuration.maxWaitingPublishes = maxWaitingPublishes
         configuration.now = { [clock] in clock.now }
         return try TemplateStore.open(configuration) { _ in }
     }
@@ -31,7 +37,7 @@ import Testing
     private func publishing(
         _ store: TemplateStore, objection: @escaping @Sendable (Proposal) -> String? = { _ in nil }
     ) -> ScheduledPublishing {
-        ScheduledPublishing(store, now: { [clock] in clock.now }, objection: objection)
+        ScheduledPublishing(store, AuditCopies(audit, store), now: { [clock] in clock.now }, objection: objection)
     }
 
     private func publish(_ value: String) throws -> Publish {
@@ -150,5 +156,69 @@ import Testing
         _ = try await store.propose(publish, by: ada)
         #expect(try await store.scheduledProposals().isEmpty)
         #expect(await outcomes(publishing(store)) == [])
+    }
+
+    @Test func itsAuditEntryIsPartOfItsCommit() async throws {
+        let store = try open()
+        try await propose("later", in: 60, store)
+        clock.advance(60)
+        #expect(await outcomes(publishing(store)) == [.published(1)])
+        let entry = try #require(try store.auditEntries().first)
+        #expect(entry.version == 1 && entry.members["actor"] == "schedule" && entry.members["proposal"] == "1")
+        let line = try JSONValue.parse(Array(try directory.bytes("audit.jsonl")))
+        #expect(line["version"] == "1" && line["outcome"] == "ok" && line["changedKeys"] == ["greeting"])
+        #expect(line["action"] == "publishProposal" && line["author"] == "bootstrap")
+        #expect(line["commit"]?.string == String(entry.sequence))
+        #expect(try AuditCopies(audit, store).completeLog().written == 0)
+    }
+
+    /// Opens a store that takes no publish, with two proposals whose time has come.
+    private func openBusy() async throws -> TemplateStore {
+        do {
+            let store = try open()
+            try await propose("one", in: 60, store)
+            try await propose("two", in: 60, store)
+            _ = try await store.scheduledProposals()
+            store.close()
+        }
+        clock.advance(60)
+        return try open(maxWaitingPublishes: 0)
+    }
+
+    @Test func eachThatIsLateIsReportedOnceForItsReason() async throws {
+        let store = try await openBusy()
+        let publishing = publishing(store)
+        #expect(await outcomes(publishing) == [], "another node may be publishing it")
+        clock.advance(9)
+        #expect(await outcomes(publishing) == [])
+        clock.advance(1)
+        let late = await publishing.publishDue()
+        #expect(late.map(\.0.number).sorted() == [1, 2])
+        for (_, outcome) in late {
+            guard case .waiting = outcome else {
+                Issue.record("\(outcome)")
+                continue
+            }
+        }
+        for _ in 0..<3 {
+            clock.advance(10)
+            #expect(await outcomes(publishing) == [])
+        }
+    }
+
+    @Test func oneThatWaitsIsTriedEachTenSeconds() async throws {
+        let store = try await openBusy()
+        let publishing = publishing(store)
+        for second in 0..<30 {
+            _ = await publishing.publishDue()
+            #expect(store.figures.refused == UInt64(2 * (second / 10 + 1)))
+            clock.advance(1)
+        }
+        clock.advance(-3600)
+        _ = await publishing.publishDue()
+        #expect(store.figures.refused == 6, "before its time it is not tried")
+        clock.advance(3585)
+        _ = await publishing.publishDue()
+        #expect(store.figures.refused == 8, "a clock that was put back does not prolong the pause")
     }
 }

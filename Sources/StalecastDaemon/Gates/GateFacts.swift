@@ -177,21 +177,17 @@ extension Release {
 }
 
 extension GateReading {
-    /// Members of the audit log's line about what the gate did to a release, as an operator's line has them.
+    /// Members of the audit log's line about what the gate does to a release, as an operator's line has them.
     ///
-    /// - Parameter version: the one that took the release back; nil for a pause.
-    package func auditEntry(_ release: Release, _ version: StoredVersion? = nil) -> JSONObject {
+    /// - Parameter state: the one that the release comes to; where it is taken back, the line's version is added later.
+    package func auditEntry(_ release: Release, _ state: Release.State) -> JSONObject {
         var entry: JSONObject = [
             "actor": .string(Release.gatePrefix + name), "project": .string(release.scope.project.description),
             "namespace": .string(release.scope.namespace.description),
-            "release": .string(String(release.version)),
-            "state": .string((version == nil ? Release.State.paused : .rolledBack).rawValue), "outcome": "ok",
+            "release": .string(String(release.version)), "state": .string(state.rawValue), "outcome": "ok",
         ]
         entry["reason"] = detail.map(JSONValue.string)
-        if let version {
-            entry["version"] = .string(String(version.version))
-            entry["rollbackSource"] = version.metadata.rollbackSource.map { .string(String($0)) }
-        }
+        if state == .rolledBack { entry["rollbackSource"] = .string(String(release.base)) }
         return entry
     }
 }

@@ -15,7 +15,7 @@ struct ReleaseKeeper: Sendable {
     let cluster: ClusterParts?
     /// nil as well.
     let propagation: ClusterPropagation?
-    let audit: AuditLog
+    let copies: AuditCopies
     let logger: Logger
 
     /// Compares the streams of releases that were open before a restart. Call it before clients connect.
@@ -59,13 +59,15 @@ struct ReleaseKeeper: Sendable {
                 let paused = try await store.change(
                     releaseOf: release.scope, .pause, by: Release.gatePrefix + gate.name, reason: gate.detail,
                     figures: gate.json, seen: release, under: ownership)
-                audit.write("pauseRelease", gate.auditEntry(paused))
+                copies.audit.write("pauseRelease", gate.auditEntry(paused, .paused))
                 log("gate pauses the release", release, gate)
             case .rollBack(let gate):
-                let version = try await store.rollBack(
-                    releaseOf: release.scope, by: Release.gatePrefix + gate.name, reason: gate.detail,
-                    figures: gate.json, seen: release, under: ownership)
-                audit.write("rollbackRelease", gate.auditEntry(release, version))
+                let entry = gate.auditEntry(release, .rolledBack)
+                _ = try await copies.recording("rollbackRelease", entry) { () throws(StoreError) in
+                    try await store.rollBack(
+                        releaseOf: release.scope, by: Release.gatePrefix + gate.name, reason: gate.detail,
+                        figures: gate.json, seen: release, under: ownership)
+                }
                 log("gate rolls the release back", release, gate)
             }
         } catch {

@@ -51,6 +51,16 @@ async def test_it_publishes_itself_once_also_after_kill_9(launch, tmp_path):
     [line] = await lines(daemon, "publishProposal")
     assert (line["actor"], line["author"], line["version"], line["outcome"]) == ("schedule", "bootstrap", "2", "ok")
     assert line["sentence"].startswith("demo/firebase: published proposal 1")
+    # A loss of power takes the line, and not the entry in the commit.
+    daemon.kill()
+    log = daemon.data / "audit.jsonl"
+    kept = log.read_text().splitlines(keepends=True)
+    assert json.loads(kept[-1])["commit"] == line["commit"]
+    log.write_text("".join(kept[:-1]))
+    daemon.start()
+    [again] = await lines(daemon, "publishProposal")
+    assert again["recovered"] and [again[name] for name in ("actor", "author", "version", "commit")] == [
+        "schedule", "bootstrap", "2", line["commit"]]
 
 
 @pytest.mark.limit(90)

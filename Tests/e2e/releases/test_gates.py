@@ -173,6 +173,16 @@ async def test_a_query_of_prometheus_rolls_a_release_back(launch, half):
         "gate:prometheus", "2", "ROLLED_BACK", "3", "the query gives 0.2"]
     wrong = await staged(control, marked("four"), {"url": "ftp://example.org"})
     assert wrong.status == 400 and "gates.url" in wrong.json()["error"]["message"]
+    # A loss of power takes the line, and not the entry in the commit.
+    daemon.kill()
+    log = daemon.data / "audit.jsonl"
+    log.write_text("".join(log.read_text().splitlines(keepends=True)[: lines.index(line)]))
+    daemon.start()
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    again = next(line for line in lines if line["action"] == "rollbackRelease")
+    assert again["recovered"]
+    for name in ("actor", "release", "state", "version", "reason", "rollbackSource", "commit", "outcome"):
+        assert again[name] == line[name], name
 
 
 @pytest.mark.campaign
