@@ -38,7 +38,7 @@ async def test_only_so_many_stay_and_nothing_of_others_is_touched(launch, tmp_pa
     assert all(file.exists() for file in others)
     verified = subprocess.run([BINARY, "backup", "verify", folder / kept[-1]], env=environment(), capture_output=True, check=False)
     assert verified.returncode == 0, verified.stderr
-    cli("backup", str(folder / "none"), "--keep", "3", code=2)
+    cli("backup", str(folder / "none"), "--keep", "3", code=1)
     cli("backup", str(folder), "--keep", "0", code=2)
     assert len(list(folder.iterdir())) == 6
 
