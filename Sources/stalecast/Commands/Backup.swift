@@ -60,7 +60,8 @@ struct Backup: AsyncParsableCommand {
         func run() async throws {
             guard let folder = BackupFolder(file, keep: keep) else {
                 if keep == nil, every == nil { return try await make(file) }
-                throw CommandFailure(.refused, "--keep and --every are for a folder, and \(file) is none: make it first")
+                throw CommandFailure(
+                    .refused, "--keep and --every are for a folder, and \(file) is none: make it first")
             }
             try await make(in: folder)
             guard let every else { return }
