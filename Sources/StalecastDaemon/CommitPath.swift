@@ -50,7 +50,7 @@ struct CommitPath {
         gates = GateProbes(engine) { registry.policy(of: registry.rules.defaultProfile) }
         handleCommits(of: store, conductor, logger)
         try webhooks.begin(configuration.scopes.flatMap { try store.webhookChanges(of: $0, limit: 300) })
-        // Of an open release the next version's message names the keys as well.
+        // The message of the version after an open release names that release's keys as well.
         for release in store.openReleases where !release.isWhole {
             if let change = store.currentTemplates[release.scope]?.change { webhooks.delivery.pass(over: change) }
         }

@@ -34,7 +34,7 @@ extension SharedProposals: ProposalStorage {
         do throws(StoreError) {
             return try await store.commit(.approve(approval))
         } catch {
-            // Of an unknown outcome the claim stays: it may land yet.
+            // The claim stays while the outcome is unknown: the approval may land yet.
             if case .outcomePending = error { throw error }
             do throws(StoreError) {
                 _ = try await change(approval.number, of: approval.scope) { proposal in
@@ -72,7 +72,7 @@ extension SharedProposals: ProposalStorage {
             throw .unavailable("nobody can say now whether proposal \(number) was published; nothing was changed")
         }
         guard let made = try await store.made(by: PublishID(of: proposal.approvalKey).description) else { return }
-        // Who approved it was told to that node only.
+        // The approver's name was told to that node only.
         let decision = Proposal.Decision(
             by: Proposal.Person(principal: "unknown", user: UpdateUser()),
             time: made.version?.metadata.updateTime ?? store.configuration.now(), version: made.number)

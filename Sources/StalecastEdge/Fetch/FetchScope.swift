@@ -188,7 +188,7 @@ package final class FetchScope: Sendable {
     ) -> FetchAnswer? {
         guard elsewhere == nil else { return nil }
         guard Inflater.recognises(body) else { return answerAtOnce(plain: body, ifNoneMatch, address) }
-        // As iOS sends it. What is damaged or larger is the Front's.
+        // iOS packs its bodies. The Front answers those that are damaged or larger.
         guard let plain = try? RequestBody.inflated(Array(body), cap: Self.maxInflatedBytes) else { return nil }
         return plain.withUnsafeBufferPointer { answerAtOnce(plain: $0, ifNoneMatch, address) }
     }

@@ -34,7 +34,7 @@ final class HTTPInputGate: ChannelInboundHandler {
     }
 
     func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-        // Not for the parser: it would take nothing after it, and what came before may still wait here.
+        // The parser must not see it: it takes nothing after it, and bytes that came before may still wait here.
         if case ChannelEvent.inputClosed = event { return connection.inputClosed() }
         context.fireUserInboundEventTriggered(event)
     }

@@ -86,7 +86,7 @@ extension WebhookRegistry {
     package func followShared() async {
         guard let table = shared?.table else { return }
         await table.follow { [self] in
-            // Those that are gone since this node saw them last.
+            // Webhooks that are gone since this node saw them last.
             var isDone = true
             for id in sharedIDs where table[id.description] == nil {
                 isDone = await takeOver(id, from: table) && isDone

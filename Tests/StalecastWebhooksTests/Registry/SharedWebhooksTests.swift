@@ -54,7 +54,7 @@ import Testing
             b = try fixtures[1].open(keyFile: "\(fixtures[0].directory)/webhooks.key")
             for node in [a, b] {
                 rows.join(node)
-                // As soon as it has read the records.
+                // The node makes its first webhook once it has read the records.
                 var probe: WebhookID?
                 try await eventually {
                     probe = try? await node.create(["url": "https://example.com"], in: .demo).webhook.id
