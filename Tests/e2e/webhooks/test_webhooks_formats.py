@@ -6,6 +6,7 @@ import json
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.parse
 
@@ -236,8 +237,16 @@ async def test_cloudevents_receivers_are_asked_before_anything_is_sent(launch):
     daemon = launch(webhooks.config(webhooks={"requestOrigin": "stale.example"}))
     hooks = Webhooks(daemon)
     await daemon.publish(marked("zero"))
-    with Receiver(consenting) as receiver:
+    isMade = threading.Event()
+
+    def consenting_later(arrival):
+        isMade.wait(20)
+        return consenting(arrival)
+
+    with Receiver(consenting_later) as receiver:
         made = await hooks.add(receiver.url, format="cloudevents-binary", verification={"method": "cloudevents"})
+        assert made["state"]["name"] == "unverified"
+        isMade.set()
         await hooks.until(made, state_is("active"))
         version = await daemon.publish(marked("one"))
         await hooks.until(made, acknowledged(version))
