@@ -94,7 +94,11 @@ package struct Follower: Sendable {
         switch watchEvent {
         case .entry(let entry): take(entry)
         // Whatever was committed before the watch was in place did not ring.
-        case .opened, .other: needsRead = true
+        case .opened:
+            // A second watch beside one that stands: only a read says that both tell of the same log.
+            if isVerified { doubt() }
+            needsRead = true
+        case .other: needsRead = true
         }
         return step()
     }

@@ -9,19 +9,25 @@ import Synchronization
 ///  An append compares the head's and the log metadata's values, not their revisions alone: after a restore etcd gives
 /// the same revisions again.
 package final class EtcdLog: SharedLog {
-    private let client: EtcdClient
+    let client: EtcdClient
     let prefix: String
-    private let watches = Mutex(0)
+    /// Watches that stand at the same time.
+    let watchCount: Int
+    let openedWatches = Atomic(0)
 
-    /// - Parameter cluster: names the keys, `/stalecast/<cluster>/…`.
-    package init(_ client: EtcdClient, cluster: String) {
+    /// - Parameters:
+    ///   - cluster: names the keys, `/stalecast/<cluster>/…`.
+    ///   - watches: connections on which the log is watched at the same time. Two for a node at the end of a long line,
+    ///     where a lost packet holds up everything behind it on its connection for a round trip and 200 ms.
+    package init(_ client: EtcdClient, cluster: String, watches: Int = 1) {
         self.client = client
+        watchCount = watches
         prefix = "/stalecast/\(cluster)"
     }
 
     var logMetadataKey: String { prefix + "/charter" }
     var headKey: String { prefix + "/head" }
-    private var logKeys: String { prefix + "/log/" }
+    var logKeys: String { prefix + "/log/" }
 
     func key(_ sequence: CommitSequence) -> String {
         let digits = String(sequence)
@@ -226,47 +232,6 @@ package final class EtcdLog: SharedLog {
         return try await transact(EtcdTransaction(if: compares, then: deletions), for: .content).succeeded
     }
 
-    // MARK: Bells
-
-    /// Bells that were not handled yet; when there are more, the oldest are dropped, and the gap is read.
-    private static let maxWatchEvents = 256
-
-    package func watch() async throws(LogError) -> AsyncStream<WatchEvent> {
-        let attempt = watches.withLock { count in
-            count += 1
-            return count
-        }
-        let (watchEvents, continuation) = AsyncStream.makeStream(
-            of: WatchEvent.self, bufferingPolicy: .bufferingNewest(Self.maxWatchEvents))
-        do throws(EtcdFailure) {
-            let end = try await client.watch(
-                EtcdRange(prefix + "/", to: prefix + "0"), attempt: attempt,
-                onNotice: { [self] notice in
-                    if notice.isCreated { continuation.yield(.opened) }
-                    for event in notice.events {
-                        if let watchEvent = watchEvent(event) { continuation.yield(watchEvent) }
-                    }
-                },
-                onEnd: { continuation.finish() })
-            continuation.onTermination = { _ in end() }
-        } catch {
-            throw error.logError
-        }
-        return watchEvents
-    }
-
-    /// nil for what says nothing new: the head moves with its entry, an old entry that goes leaves no gap, and records
-    /// have a watch of their own.
-    private func watchEvent(_ event: (isDeletion: Bool, keyValue: EtcdKeyValue)) -> WatchEvent? {
-        let key = String(decoding: event.keyValue.key, as: UTF8.self)
-        guard key.hasPrefix(logKeys) else {
-            return key == headKey || key.hasPrefix(prefix + "/record/") ? nil : .other
-        }
-        if event.isDeletion { return nil }
-        // What cannot be read here is found, and told, when it is read from the log.
-        return (try? entry(event.keyValue)).map { .entry($0) } ?? .other
-    }
-
     // MARK: Reading
 
     func transact(
@@ -290,7 +255,7 @@ package final class EtcdLog: SharedLog {
         return head
     }
 
-    private func entry(_ found: EtcdKeyValue) throws(LogError) -> LogEntry {
+    func entry(_ found: EtcdKeyValue) throws(LogError) -> LogEntry {
         let digits = String(decoding: found.key.dropFirst(logKeys.utf8.count), as: UTF8.self)
         guard let sequence = CommitSequence(digits) else { throw .unreadable("\(logKeys)\(digits) is no entry's key") }
         return try LogEntry(found.value, at: sequence)

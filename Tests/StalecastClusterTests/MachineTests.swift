@@ -204,6 +204,26 @@ import Testing
         guard case .read(_, after: 0, _)? = again.last else { return #expect(Bool(false)) }
     }
 
+    /// A second watch may be of another etcd than the one that stands: nothing is taken from both until a read.
+    @Test mutating func nothingIsAppliedAfterAnotherWatchBeforeARead() {
+        var follower = Follower(epoch: logMetadata.epoch, head: .empty, isWhole: true)
+        _ = follower.begin()
+        guard case .read(let id, _, _)? = follower.received(.opened, in: 1).first else { return #expect(Bool(false)) }
+        // Neither does it cost a read more at the beginning.
+        #expect(follower.received(.opened, in: 1).isEmpty)
+        let empty = LogPage(logMetadata: logMetadata, head: .empty, entries: [])
+        guard case .read(let again, _, _)? = follower.pageRead(id, .success(empty)).first else {
+            return #expect(Bool(false))
+        }
+        _ = follower.pageRead(again, .success(empty))
+        #expect(follower.isReady)
+        guard case .read(let third, _, _)? = follower.received(.opened, in: 1).first else { return #expect(Bool(false)) }
+        let entry = entry(after: .empty)
+        #expect(follower.received(.entry(entry), in: 1).isEmpty && !follower.isReady)
+        let page = LogPage(logMetadata: logMetadata, head: LogHead(of: entry), entries: [entry])
+        guard case .apply([entry])? = follower.pageRead(third, .success(page)).first else { return #expect(Bool(false)) }
+    }
+
     /// A log with a hole that retention did not make: it is named until it is gone.
     @Test mutating func aHoleIsNamed() {
         var follower = Follower(epoch: logMetadata.epoch, head: .empty, isWhole: true)

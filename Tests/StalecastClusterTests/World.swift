@@ -228,9 +228,12 @@ final class World {
         for node in nodes where node.isAlive && !node.isCut {
             let (incarnation, session) = (node.incarnation, node.watchSession)
             let times = isCalm ? 1 : chance(0.06) ? 0 : chance(0.05) ? 2 : 1
-            for _ in 0..<times {
+            var heard = Array(repeating: watchEvent, count: times)
+            // A second watch beside this one is opened again.
+            if !isCalm && chance(0.02) { heard.append(.opened) }
+            for each in heard {
                 after(!isCalm && chance(0.1) ? milliseconds(1...400) : .milliseconds(1)) {
-                    if node.incarnation == incarnation, node.isAlive { node.received(watchEvent, in: session) }
+                    if node.incarnation == incarnation, node.isAlive { node.received(each, in: session) }
                 }
             }
         }

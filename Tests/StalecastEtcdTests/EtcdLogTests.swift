@@ -260,6 +260,36 @@ struct EtcdLogTests {
         #expect(await watchEvents.next() == nil)
     }
 
+    /// Two watches at two members: what one brings no more the other does, and one that ended is opened again.
+    @Test(.timeLimit(.minutes(2))) func oneOfTwoWatchesSuffices() async throws {
+        let members = try Members(3, network: 30)
+        let client = try client(members)
+        defer { client.close() }
+        let log = EtcdLog(client, cluster: "one", watches: 2)
+        let logMetadata = try await whenReady { try await log.amend(nil, to: LogMetadata(epoch: .random())) }
+        var watchEvents = try await log.watch().makeAsyncIterator()
+        for _ in 0..<2 {
+            guard case .opened = await watchEvents.next() else { throw LogError.unknown("not opened twice") }
+        }
+        let entry = try await publish(log, logMetadata)
+        for _ in 0..<2 {
+            guard case .entry(entry) = await watchEvents.next() else { throw LogError.unknown("not heard twice") }
+        }
+        // The first calls go to member 0, the watches to 1 and 2.
+        members.kill9(1)
+        let next = try await publish(log, logMetadata)
+        var (isHeard, isOpenAgain) = (false, false)
+        while !isHeard || !isOpenAgain {
+            switch await watchEvents.next() {
+            case .entry(next): isHeard = true
+            case .opened: isOpenAgain = true
+            case let other: throw LogError.unknown("\(String(describing: other))")
+            }
+        }
+        for member in [0, 2] { members.kill9(member) }
+        while await watchEvents.next() != nil {}
+    }
+
     /// Many publishers with one head: each place is given once.
     @Test(.timeLimit(.minutes(2))) func ofManyAtOnePlaceOneLands() async throws {
         let members = try Members(3, network: 3)

@@ -21,7 +21,7 @@ struct ClusterConnection: Sendable {
         } catch {
             throw StartError("store.etcd: \(error)")
         }
-        log = EtcdLog(client, cluster: configuration.cluster.name)
+        log = EtcdLog(client, cluster: configuration.cluster.name, watches: configuration.isEdge ? 2 : 1)
         self.configuration = configuration
         self.logger = logger
     }

@@ -105,6 +105,37 @@ async def nodes_at(node, count):
     return len((await ask(node, "GET", "/v1/cluster")).json()["nodes"]) == count
 
 
+def reads(edge):
+    """Reads of the log so far, each a round trip to etcd."""
+    return edge.metric("stalecast_cluster_etcd_requests_total", kind="read")
+
+
+@pytest.mark.limit(120)
+async def test_a_packet_lost_on_one_connection_holds_no_version_up(one, far):
+    """TCP repairs a loss after a round trip and 200 ms, and all behind it on its connection waits. An edge hears each
+    version on two: whichever stands still, the version comes by the other, without a round trip."""
+    a = one.nodes[0]
+    with FarLine(one.etcd.endpoints[0], delay=0.005, loss=0) as line:
+        edge = far("e1", line)
+        stream = await Stream.open(edge.edge)
+        await stream.synced()
+        await a.publish(marked("first"))
+        await stream.version_at_least(1)
+        stalled = line.open
+        # Calls, records, and the log twice. A call that has no answer ends its connection.
+        for number in stalled:
+            line.stall(number)
+            needed = []
+            # A look at the log's end, every five seconds, may meet an entry that is under way, and read it.
+            while len(needed) < 2 and 0 not in needed:
+                before = await reads(edge)
+                await stream.version_at_least(await a.publish(marked(f"m{number}")))
+                needed.append(await reads(edge) - before)
+            assert 0 in needed, f"with connection {number} of {stalled} stalled it took reads of the log: {needed}"
+            line.heal()
+        stream.close()
+
+
 @pytest.mark.limit(200)
 async def test_a_cut_edge_says_how_old_it_is_and_refuses_when_too_old(one, far, hour_later):
     a = one.nodes[0]

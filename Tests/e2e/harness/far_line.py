@@ -16,7 +16,8 @@ RETRANSMISSION = 0.2  # Linux's least timeout, on top of the round trip
 class FarLine:
     """`with FarLine(target, delay=0.15, loss=0.01) as line`: `line.url` leads to the target's `http://host:port`, each
     way taking `delay` seconds. `cut()`: nothing passes in either direction, in silence, until `heal()`; what was sent
-    meanwhile arrives then, as by TCP. `sever()`: all connections are reset."""
+    meanwhile arrives then, as by TCP. `stall(number)`: so it is with one connection of those that are `open`.
+    `sever()`: all connections are reset."""
 
     def __init__(self, target, delay=0.15, loss=0.01, seed=1):
         host, _, port = target.rpartition("/")[2].rpartition(":")
@@ -36,9 +37,9 @@ class FarLine:
         self.process.kill()
         self.process.join()
 
-    def _say(self, word):
-        self.pipe.send(word)
-        assert self.pipe.poll(20), f"the line does not answer {word}"
+    def _say(self, *words):
+        self.pipe.send(words)
+        assert self.pipe.poll(20), f"the line does not answer {words}"
         return self.pipe.recv()
 
     def cut(self):
@@ -47,13 +48,21 @@ class FarLine:
     def heal(self):
         self._say("heal")
 
+    def stall(self, number):
+        self._say("stall", number)
+
     def sever(self):
         self._say("sever")
 
     @property
     def taken(self):
         """Connections accepted so far, and bytes that came from the target."""
-        return self._say("count")
+        return self._say("count")[:2]
+
+    @property
+    def open(self):
+        """Numbers of the connections that stand, in the order in which they were accepted."""
+        return self._say("count")[2]
 
 
 def run(pipe, port, host, target, delay, loss, seed):
@@ -64,12 +73,12 @@ class Line:
     def __init__(self, pipe, host, target, delay, loss, seed):
         self.pipe, self.host, self.target, self.delay, self.loss = pipe, host, target, delay, loss
         self.random = random.Random(seed)
-        self.writers = set()
+        # {number of a connection: (its two writers, what lets its bytes pass)}
+        self.pairs = {}
         self.connections, self.bytes = 0, 0
 
     async def serve(self, port):
-        self.passes = asyncio.Event()
-        self.passes.set()
+        self.passes = passing()
         server = await asyncio.start_server(self.accept, "127.0.0.1", port, backlog=1024)
         self.pipe.send("open")
         ended = asyncio.Event()
@@ -79,20 +88,26 @@ class Line:
 
     def hear(self, ended):
         try:
-            word = self.pipe.recv()
+            word, *numbers = self.pipe.recv()
         except EOFError:
             return ended.set()
         if word == "cut":
             self.passes.clear()
+        elif word == "stall":
+            if numbers[0] in self.pairs:
+                self.pairs[numbers[0]][1].clear()
         elif word == "heal":
             self.passes.set()
+            for _, passes in self.pairs.values():
+                passes.set()
         elif word == "sever":
-            for writer in list(self.writers):
-                writer.transport.abort()
-        self.pipe.send((self.connections, self.bytes))
+            for pair, _ in list(self.pairs.values()):
+                abort(pair)
+        self.pipe.send((self.connections, self.bytes, list(self.pairs)))
 
     async def accept(self, reader, writer):
         self.connections += 1
+        number, passes = self.connections, passing()
         # The handshake is a round trip.
         await self.passes.wait()
         await asyncio.sleep(2 * self.delay)
@@ -101,18 +116,16 @@ class Line:
         except OSError:
             writer.transport.abort()
             return
-        pair = {writer, far_writer}
-        self.writers |= pair
+        self.pairs[number] = (writer, far_writer), passes
         try:
-            await asyncio.gather(self.pump(reader, far_writer), self.pump(far_reader, writer, counts=True))
+            await asyncio.gather(self.pump(reader, far_writer, passes),
+                                 self.pump(far_reader, writer, passes, counts=True))
         except OSError:
             pass
         finally:
-            self.writers -= pair
-            for each in pair:
-                each.transport.abort()
+            abort(self.pairs.pop(number)[0])
 
-    async def pump(self, reader, writer, counts=False):
+    async def pump(self, reader, writer, passes, counts=False):
         """Two tasks, so that the line holds as much as is under way."""
         queue = asyncio.Queue()
 
@@ -121,6 +134,7 @@ class Line:
                 due, data = await queue.get()
                 await asyncio.sleep(max(0, due - asyncio.get_running_loop().time()))
                 await self.passes.wait()
+                await passes.wait()
                 if not data:
                     # A half-closed HTTP/2 connection is of no use.
                     raise ConnectionResetError
@@ -144,6 +158,17 @@ class Line:
             await sending
         finally:
             sending.cancel()
+
+
+def passing():
+    passes = asyncio.Event()
+    passes.set()
+    return passes
+
+
+def abort(pair):
+    for writer in pair:
+        writer.transport.abort()
 
 
 class GrpcProxy:
