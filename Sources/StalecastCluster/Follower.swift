@@ -30,8 +30,20 @@ package struct Follower: Sendable {
         case retry
     }
 
+    private struct Read {
+        let id: Int
+        /// ``Follower/doubts`` at its beginning.
+        let doubts: Int
+        let limit: Int
+        /// Nothing is doubted, callers only want to know: entries of the watch are applied meanwhile.
+        let isForTickets: Bool
+        /// Heads of the replica since its beginning: the log may have ended at any of them when it was read.
+        var heads: [LogHead]
+        /// Came while entries are applied, and waits for that.
+        var result: Result<LogPage, LogError>?
+    }
+
     private enum Work {
-        case reading(id: Int, doubts: Int, limit: Int)
         case applying(count: Int)
         case rebuilding
         case renewing
@@ -49,6 +61,8 @@ package struct Follower: Sendable {
     package private(set) var session = 0
     private var hasWatch = false
     private var work: Work?
+    /// The read that is under way.
+    private var present: Read?
     private var reads = 0
     /// Times that the replica had to be doubted: a read that began before one proves nothing after it.
     private var doubts = 0
@@ -130,19 +144,23 @@ package struct Follower: Sendable {
     }
 
     package mutating func pageRead(_ id: Int, _ result: Result<LogPage, LogError>) -> [Action] {
-        guard case .reading(id, let doubts, let limit) = work else { return [] }
-        work = nil
+        guard present?.id == id else { return [] }
+        present?.result = result
+        return step()
+    }
+
+    private mutating func take(_ result: Result<LogPage, LogError>, of read: Read) -> [Action] {
         switch result {
-        case .failure(let error): self.limit.failed(error)
-        case .success: self.limit.succeeded()
+        case .failure(let error): limit.failed(error)
+        case .success: limit.succeeded()
         }
-        guard doubts == self.doubts else { return readAgain() }
+        guard read.doubts == doubts else { return readAgain() }
         switch result {
         case .failure(let error):
             // What rings meanwhile may be what only a newer program understands.
             if case .unreadable = error { doubt() }
             return readFailed()
-        case .success(let page): return take(page, limit)
+        case .success(let page): return take(page, read)
         }
     }
 
@@ -150,6 +168,7 @@ package struct Follower: Sendable {
     package mutating func applied() -> [Action] {
         guard case .applying(let count) = work else { return [] }
         work = nil
+        present?.heads += pending.prefix(count).map { LogHead(of: $0) }
         head = LogHead(of: pending[count - 1])
         pending.removeFirst(count)
         return arrivals() + step()
@@ -208,20 +227,25 @@ package struct Follower: Sendable {
 
     private mutating func step() -> [Action] {
         guard work == nil else { return [] }
-        if !pending.isEmpty {
+        if let read = present, let result = read.result {
+            present = nil
+            return take(result, of: read)
+        }
+        if !pending.isEmpty, present.map({ $0.isForTickets && !needsRead }) ?? true {
             work = .applying(count: pending.count)
             return [.apply(pending)]
         }
-        guard needsRead || !waiting.isEmpty else { return [] }
+        guard present == nil, needsRead || !waiting.isEmpty else { return [] }
         return [read()]
     }
 
     private mutating func read() -> Action {
+        reads += 1
+        present = Read(
+            id: reads, doubts: doubts, limit: limit.entries, isForTickets: !needsRead, heads: [head])
         needsRead = false
         riding += waiting
         waiting = []
-        reads += 1
-        work = .reading(id: reads, doubts: doubts, limit: limit.entries)
         return .read(id: reads, after: head.sequence, limit: limit.entries)
     }
 
@@ -254,7 +278,7 @@ package struct Follower: Sendable {
         pending.append(entry)
     }
 
-    private mutating func take(_ page: LogPage, _ limit: Int) -> [Action] {
+    private mutating func take(_ page: LogPage, _ read: Read) -> [Action] {
         logMetadata = page.logMetadata
         hole = nil
         guard page.logMetadata.epoch == epoch else { return rebuild(page.logMetadata) }
@@ -269,11 +293,11 @@ package struct Follower: Sendable {
             }
             isVerified = true
         }
-        guard page.entries.count < limit else {
+        guard page.entries.count < read.limit else {
             needsRead = true
             return step()
         }
-        guard isKnown(page.head) else { return renew(page) }
+        guard isKnown(page.head) || read.heads.contains(page.head) else { return renew(page) }
         isVerified = true
         if !isWhole { wholeAt = page.head.sequence }
         arriving += riding.map { ($0, page.head.sequence) }

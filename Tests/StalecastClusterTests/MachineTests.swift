@@ -224,6 +224,27 @@ import Testing
         guard case .apply([entry])? = follower.pageRead(third, .success(page)).first else { return #expect(Bool(false)) }
     }
 
+    /// A read may take a second over a long line, and answers with what the log was before.
+    @Test mutating func whatRingsDuringAReadForCallersIsAppliedAtOnce() {
+        var follower = Follower(epoch: logMetadata.epoch, head: .empty, isWhole: true)
+        _ = follower.begin()
+        guard case .read(let id, _, _)? = follower.received(.opened, in: 1).first else { return #expect(Bool(false)) }
+        let empty = LogPage(logMetadata: logMetadata, head: .empty, entries: [])
+        _ = follower.pageRead(id, .success(empty))
+        guard case .read(let asked, _, _)? = follower.asked(7).first else { return #expect(Bool(false)) }
+        let first = entry(after: .empty)
+        let second = entry(after: LogHead(of: first))
+        guard case .apply([first])? = follower.received(.entry(first), in: 1).first else { return #expect(Bool(false)) }
+        // The answer waits for what is being applied; the log ended where the replica was then.
+        #expect(follower.pageRead(asked, .success(empty)).isEmpty)
+        guard case .caughtUp([7], isDone: true)? = follower.applied().first else { return #expect(Bool(false)) }
+        guard case .read(let other, after: 1, _)? = follower.asked(8).first else { return #expect(Bool(false)) }
+        // Rules may have changed: nothing is applied before they are known.
+        #expect(follower.received(.other, in: 1).isEmpty && follower.received(.entry(second), in: 1).isEmpty)
+        let foreign = LogPage(logMetadata: logMetadata, head: LogHead(of: entry(after: .empty)), entries: [])
+        guard case .renewEpoch? = follower.pageRead(other, .success(foreign)).last else { return #expect(Bool(false)) }
+    }
+
     /// A log with a hole that retention did not make: it is named until it is gone.
     @Test mutating func aHoleIsNamed() {
         var follower = Follower(epoch: logMetadata.epoch, head: .empty, isWhole: true)
