@@ -217,11 +217,15 @@ import Testing
         }
         _ = follower.pageRead(again, .success(empty))
         #expect(follower.isReady)
-        guard case .read(let third, _, _)? = follower.received(.opened, in: 1).first else { return #expect(Bool(false)) }
+        guard case .read(let third, _, _)? = follower.received(.opened, in: 1).first else {
+            return #expect(Bool(false))
+        }
         let entry = entry(after: .empty)
         #expect(follower.received(.entry(entry), in: 1).isEmpty && !follower.isReady)
         let page = LogPage(logMetadata: logMetadata, head: LogHead(of: entry), entries: [entry])
-        guard case .apply([entry])? = follower.pageRead(third, .success(page)).first else { return #expect(Bool(false)) }
+        guard case .apply([entry])? = follower.pageRead(third, .success(page)).first else {
+            return #expect(Bool(false))
+        }
     }
 
     /// A read may take a second over a long line, and answers with what the log was before.
