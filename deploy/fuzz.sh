@@ -46,7 +46,7 @@ files() {
     in_room Sources/StalecastTemplate '*.swift' | grep -v /RandomBucket.swift
     in_room Sources/StalecastHub '*.swift'
     in_room Sources/StalecastAccess '*.swift'
-    in_room Sources/StalecastEdge LenientJSON.swift StreamRequest.swift SharedPoll.swift Recogniser.swift FetchHead.swift \
+    in_room Sources/StalecastEdge StreamRequest.swift SharedPoll.swift Recogniser.swift FetchHead.swift \
         FetchScan.swift ContentCoding.swift FetchField.swift FetchRequest.swift FetchDialect.swift FlagContext.swift FlagRefusal.swift FlagValue.swift \
         LaunchDarklyContext.swift LaunchDarklyPath.swift
     in_room Sources/StalecastHTTP HostRule.swift PercentEncoding.swift TrustedProxies.swift RequestHead.swift \

@@ -35,31 +35,36 @@ extension JSONValue {
 
 /// Recursive descent over bytes; recursion is bounded by `maxDepth`.
 struct JSONParser {
-    private let bytes: [UInt8]
+    let bytes: [UInt8]
     private let maxDepth: Int
-    private var index = 0
+    /// Reads what ``LenientJSON`` describes.
+    private let isLenient: Bool
+    var index = 0
     private var depth = 0
 
-    init(bytes: [UInt8], maxDepth: Int) {
+    init(bytes: [UInt8], maxDepth: Int, isLenient: Bool = false) {
         self.bytes = bytes
         self.maxDepth = maxDepth
+        self.isLenient = isLenient
         if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { index = 3 }
     }
 
     mutating func document() throws(JSONError) -> JSONValue {
-        let value = try value()
+        let value = try value(before: "}")
         skipBlanks()
         if index < bytes.count { throw error("nothing may follow the document's value") }
         return value
     }
 
-    private mutating func value() throws(JSONError) -> JSONValue {
+    /// - Parameter end: bracket that closes what the value is in.
+    private mutating func value(before end: Unicode.Scalar) throws(JSONError) -> JSONValue {
         skipBlanks()
         guard index < bytes.count else { throw error("the text ends where a value is expected") }
         switch bytes[index] {
         case UInt8(ascii: "{"): return try object()
         case UInt8(ascii: "["): return try array()
         case UInt8(ascii: "\""): return .string(try string())
+        case _ where isLenient: return try lenientValue(before: end)
         case UInt8(ascii: "t"): return try word("true", .bool(true))
         case UInt8(ascii: "f"): return try word("false", .bool(false))
         case UInt8(ascii: "n"): return try word("null", .null)
@@ -75,15 +80,11 @@ struct JSONParser {
         repeat {
             skipBlanks()
             let start = index
-            guard index < bytes.count, bytes[index] == UInt8(ascii: "\"") else {
-                throw error("a member's name in double quotes is expected")
-            }
-            let key = try string()
-            guard object[key] == nil else { throw error("member \"\(key.prefix(80))\" is there twice", at: start) }
+            let key = try name()
+            if object[key] != nil, !isLenient { throw error("member \"\(key.prefix(80))\" is there twice", at: start) }
             guard skip(":") else { throw error("':' is expected") }
-            object[key] = try value()
-        } while skip(",")
-        guard skip("}") else { throw error("',' or '}' is expected") }
+            object[key] = try value(before: "}")
+        } while try goesOn(before: "}", object.count)
         return leave(.object(object))
     }
 
@@ -91,9 +92,24 @@ struct JSONParser {
         try enter()
         var elements: [JSONValue] = []
         if skip("]") { return leave(.array(elements)) }
-        repeat { elements.append(try value()) } while skip(",")
-        guard skip("]") else { throw error("',' or ']' is expected") }
+        repeat { elements.append(try value(before: "]")) } while try goesOn(before: "]", elements.count)
         return leave(.array(elements))
+    }
+
+    private mutating func name() throws(JSONError) -> String {
+        if index < bytes.count, bytes[index] == UInt8(ascii: "\"") { return try string() }
+        guard isLenient else { throw error("a member's name in double quotes is expected") }
+        return try lenientName()
+    }
+
+    /// Takes the comma before another member or element, or the end; the lenient reader forgives a comma before the end.
+    private mutating func goesOn(before end: Unicode.Scalar, _ count: Int) throws(JSONError) -> Bool {
+        if isLenient, count > LenientJSON.maxMembers {
+            throw error(end == "}" ? "an object has too many members" : "an array has too many elements")
+        }
+        if skip(",") { return !isLenient || !skip(end) }
+        guard skip(end) else { throw error("',' or '\(end)' is expected") }
+        return false
     }
 
     private mutating func enter() throws(JSONError) {
@@ -146,7 +162,9 @@ struct JSONParser {
     private mutating func string() throws(JSONError) -> String {
         index += 1
         let start = index
-        while index < bytes.count, bytes[index] != 0x22, bytes[index] != 0x5C, bytes[index] >= 0x20 { index += 1 }
+        while index < bytes.count, bytes[index] != 0x22, bytes[index] != 0x5C, bytes[index] >= 0x20 || isLenient {
+            index += 1
+        }
         if index < bytes.count, bytes[index] == 0x22 {
             index += 1
             return try text(bytes[start..<index - 1], at: start)
@@ -159,7 +177,7 @@ struct JSONParser {
         while true {
             guard index < bytes.count else { throw error("a string is not ended", at: start - 1) }
             let byte = bytes[index]
-            if byte < 0x20 { throw error("a control character in a string must be escaped") }
+            if byte < 0x20, !isLenient { throw error("a control character in a string must be escaped") }
             index += 1
             if byte == 0x22 { return try text(unescaped[...], at: start) }
             if byte == 0x5C { try escape(into: &unescaped) } else { unescaped.append(byte) }
@@ -207,7 +225,7 @@ struct JSONParser {
         return value
     }
 
-    private func text(_ slice: ArraySlice<UInt8>, at offset: Int) throws(JSONError) -> String {
+    func text(_ slice: ArraySlice<UInt8>, at offset: Int) throws(JSONError) -> String {
         if slice.allSatisfy({ $0 < 0x80 }) { return String(decoding: slice, as: UTF8.self) }
         guard let text = String(validating: slice, as: UTF8.self) else {
             throw error("a string is not valid UTF-8", at: offset)
@@ -218,11 +236,11 @@ struct JSONParser {
         return text
     }
 
-    private mutating func skipBlanks() {
+    mutating func skipBlanks() {
         while index < bytes.count, Self.isBlank(bytes[index]) { index += 1 }
     }
 
-    private static func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 }
+    static func isBlank(_ byte: UInt8) -> Bool { byte == 0x20 || byte == 0x0A || byte == 0x0D || byte == 0x09 }
 
     private mutating func skip(_ symbol: Unicode.Scalar) -> Bool {
         skipBlanks()
@@ -231,7 +249,7 @@ struct JSONParser {
         return true
     }
 
-    private func error(_ reason: String, at offset: Int? = nil) -> JSONError {
+    func error(_ reason: String, at offset: Int? = nil) -> JSONError {
         JSONError(reason, at: offset ?? index, in: bytes)
     }
 }
