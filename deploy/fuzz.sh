@@ -53,7 +53,7 @@ files() {
         GoogleError.swift Answer.swift 'Credentials+head.swift'
     in_room Sources/StalecastClient ResponseHead.swift
     in_room Sources/StalecastSources InvalidationParser.swift SignedPost.swift 'YAML*.swift'
-    in_room Sources/StalecastWebhooks/Signing Base64.swift SignatureCheck.swift SigningKey.swift
+    in_room Sources/StalecastWebhooks/Signing SignatureCheck.swift SigningKey.swift
     in_room Sources/StalecastDaemon/Configuration ConfigurationDocument.swift ConfigurationProblems.swift
     in_room Sources/StalecastLoad ChunkDecoder.swift ByteSearch.swift
     in_room Sources/StalecastEtcd Protobuf.swift EtcdMessages.swift EtcdStatus.swift

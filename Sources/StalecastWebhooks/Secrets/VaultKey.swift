@@ -1,5 +1,6 @@
 import Crypto
 import Foundation
+import StalecastWire
 
 /// The key of a ``SecretVault``: 32 bytes, in a file as base64 or hexadecimal.
 package struct VaultKey: Sendable {

@@ -1,4 +1,5 @@
 import Crypto
+import StalecastWire
 
 /// A webhook's secret as Standard Webhooks writes it: `whsec_` (HMAC-SHA256, signatures `v1`) or `whsk_` (Ed25519,
 /// signatures `v1a`), then base64. Its description does not tell it.
