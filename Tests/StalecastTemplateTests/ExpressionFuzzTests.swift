@@ -64,19 +64,14 @@ import Testing
     ]
 
     /// Quadratic work on 65 KB would be 4 × 10⁹ steps: minutes in a debug build. Longer texts are refused unread.
-    @Test(arguments: bombs)
+    @Test(.timeLimit(.minutes(5)), arguments: bombs)
     func whatIsReadAtAllIsReadAtOnce(piece: String, count: Int) {
         let bomb = String(decoding: String(repeating: piece, count: count).utf8.prefix(65_000), as: UTF8.self)
-        let clock = ContinuousClock()
-        let time = clock.measure {
-            for prefix in [
-                "", "app.id == '", "app.userProperty['", "percent <= ", "device.country in [",
-                "app.version.contains(['",
-            ] {
-                for kind in TemplateKind.allCases { _ = check(prefix + bomb, kind) }
-            }
+        for prefix in [
+            "", "app.id == '", "app.userProperty['", "percent <= ", "device.country in [", "app.version.contains(['",
+        ] {
+            for kind in TemplateKind.allCases { _ = check(prefix + bomb, kind) }
         }
-        #expect(time < .seconds(60))
     }
 
     @Test func longListsAndTextsAreLinearToo() throws {

@@ -60,8 +60,8 @@ struct Evaluation {
     mutating func bucket(_ place: Int) -> UInt32? {
         guard let id = context.appInstanceID else { return nil }
         if let bucket = buckets[place] { return bucket }
-        budget.spend(50 + (id.utf8.count + compiler.seeds[place].utf8.count) / 4)
-        let bucket = budget.isExhausted ? nil : RandomBucket.of(id, seed: compiler.seeds[place])
+        let seed = compiler.seeds[place]
+        let bucket = budget.affords(50 + (id.utf8.count + seed.utf8.count) / 4) ? RandomBucket.of(id, seed: seed) : nil
         buckets[place] = bucket
         return bucket
     }
@@ -128,8 +128,7 @@ extension Evaluation {
         guard let text = reading.text else { return false }
         switch test {
         case .contains(let sought, let isNegated):
-            budget.spend(sought.count * (1 + text.bytes.count / 2))
-            if budget.isExhausted { return false }
+            guard budget.affords(sought.count * (1 + text.bytes.count / 2)) else { return false }
             return sought.contains { $0.isFound(in: text) } != isNegated
         case .isOne(let texts, let trimming): return texts.contains(trimming ? reading.trimmed ?? text : text)
         case .matches(let patterns):
@@ -212,8 +211,7 @@ struct LocalNow {
     {
         let distance = localSeconds - moment.secondsAsUTC
         if abs(distance) > 2 * 86_400 { return comparison.holds(distance, 0) }
-        budget.spend(200)
-        return !budget.isExhausted && comparison.holds(now, moment.instant(in: zone))
+        return budget.affords(200) && comparison.holds(now, moment.instant(in: zone))
     }
 }
 

@@ -8,6 +8,8 @@ package struct Explanation: Sendable, Hashable {
     package let parameters: [Explanation.Parameter]
     /// Values that the context gets.
     package let values: ResolvedValues
+    /// Work that it was, in the steps of ``EvaluationBudget``.
+    package let steps: Int
 
     /// `{"conditions":[{"name","matched","reason","tests":[{"element","holds","reason"}]}],
     /// "parameters":[{"name","value","condition"}],"entries":{…}}` and the other members of a fetch answer. A parameter
@@ -90,7 +92,9 @@ extension CompiledTemplate {
                 name: condition.name, isMatched: isMatched, problem: condition.problem, tests: tests)
         }
         let parameters = parameters.map { explain($0, outcome) }
-        return Explanation(conditions: conditions, parameters: parameters, values: values(for: outcome))
+        return Explanation(
+            conditions: conditions, parameters: parameters, values: values(for: outcome),
+            steps: EvaluationBudget.defaultSteps - evaluation.budget.stepsLeft)
     }
 
     private func explain(_ parameter: CompiledTemplate.Parameter, _ outcome: ConditionOutcome) -> Explanation.Parameter

@@ -63,9 +63,9 @@ import Testing
     func moreNodesThanAnyTemplateAreRefusedBeforeATreeIsBuilt(piece: String) throws {
         let opening = piece == "a," ? "[" : ""
         let text = opening + String(repeating: piece, count: (8 << 20) / piece.utf8.count - 1)
-        let began = ContinuousClock.now
-        #expect(throws: YAMLContent.Invalid.self) { try Self.parse(text) }
-        #expect(ContinuousClock.now - began < .seconds(4), "0.2 s in a release build")
+        let problem = #expect(throws: YAMLContent.Invalid.self) { try Self.parse(text) }
+        let reason = problem.map { "\($0)" } ?? ""
+        #expect(reason.contains("more than any template") || reason.contains("nested deeper"), "\(reason)")
     }
 
     @Test func aLongTextIsOneNode() throws {

@@ -11,6 +11,12 @@ struct EvaluationBudget: Sendable {
     var isExhausted: Bool { stepsLeft <= 0 }
 
     mutating func spend(_ steps: Int) { stepsLeft -= steps }
+
+    /// Takes the steps of work that is to come. Without as many the budget is used up, and the work must not be done.
+    mutating func affords(_ steps: Int) -> Bool {
+        stepsLeft = steps < stepsLeft ? stepsLeft - steps : min(stepsLeft, 0)
+        return !isExhausted
+    }
 }
 
 extension Pattern {
