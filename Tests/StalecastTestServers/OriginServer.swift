@@ -43,6 +43,8 @@ package final class OriginServer: Sendable {
     }
 
     package var url: String { "http://127.0.0.1:\(port)" }
+    /// Whether a connection is open, so that a request may still come over it.
+    package var isConnected: Bool { state.withLock { !$0.open.isEmpty } }
     /// Connections accepted so far.
     package var connections: Int { state.withLock { $0.connections } }
     package var requests: [Request] { state.withLock { $0.requests } }

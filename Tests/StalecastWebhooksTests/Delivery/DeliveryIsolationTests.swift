@@ -76,6 +76,8 @@ import Testing
                     switch random.withLock({ Int.random(in: 0..<5, using: &$0) }) {
                     case 0:
                         await fixture.end()
+                        // A request of before, that its receiver has not read yet, is no older message after a newer one.
+                        try await eventually { !server.isConnected }
                         try fixture.start(webhooks)
                     case 1: try await Task.sleep(for: .milliseconds(3))
                     default: try fixture.publish()

@@ -4,6 +4,7 @@
 made of them arrives at a `Receiver`.
 """
 
+import contextlib
 import json
 import queue
 import socket
@@ -132,7 +133,7 @@ class StreamSource:
         for connection in self.connections:
             connection.close()
 
-    def next(self, timeout=5):
+    def next(self, timeout=30):
         return self.arrived.get(timeout=timeout)
 
     def none(self, seconds):
@@ -149,20 +150,24 @@ class StreamSource:
                 peer, _ = self.listener.accept()
             except OSError:
                 return
-            peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            data = b""
-            while b"\r\n\r\n" not in data:
-                piece = peer.recv(65536)
-                if not piece:
-                    break
-                data += piece
-            head, _, body = data.partition(b"\r\n\r\n")
+            threading.Thread(target=self._read, args=(peer,), daemon=True).start()
+
+    def _read(self, peer):
+        """One request. A connection that brings no whole one is dropped, and keeps no other waiting."""
+        peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        with contextlib.suppress(OSError), peer.makefile("rb") as reader:
+            head = b""
+            while not head.endswith(b"\r\n\r\n"):
+                line = reader.readline()
+                if not line:
+                    return peer.close()
+                head += line
             lines = head.decode().split("\r\n")
-            if not lines[0]:
-                continue
-            headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:])}
-            while len(body) < int(headers.get("content-length", 0)):
-                body += peer.recv(65536)
+            headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines[1:] if line)}
+            length = int(headers.get("content-length", 0))
+            body = reader.read(length)
+            if len(body) < length:
+                return peer.close()
             connection = Connection(peer, lines[0], headers, body)
             self.connections.append(connection)
             self.arrived.put(connection)
@@ -192,7 +197,7 @@ class Client:
         status, _, _ = self.service.call("POST", self.location, {"command": name})
         assert status == 202, status
 
-    def next(self, timeout=5):
+    def next(self, timeout=30):
         """The next report; they are numbered, so that none can be missing or out of order."""
         self.sink.wait_for(self.taken + 1, timeout)
         self.taken += 1

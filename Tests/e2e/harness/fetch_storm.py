@@ -75,8 +75,8 @@ class FetchStorm:
         for connection in self.connections:
             connection.close()
 
-    async def run(self, number, window=0.0, kilobytes=100):
-        """Publishes, and lets every client fetch; an answer that is no 200 fails."""
+    async def run(self, number, window=0.0, kilobytes=100, admit=None):
+        """Publishes, and lets every client fetch, once `admit` of its number lets it; an answer that is no 200 fails."""
         version = int(await self.daemon.client().publish(storm_template(number, self.outcomes, kilobytes)))
         outcome, answers = Outcome(), set()
         bodies = [request_body(context) for context in range(self.outcomes)]
@@ -85,6 +85,8 @@ class FetchStorm:
         async def fetch(index, connection):
             due = start + window * index / len(self.connections)
             await asyncio.sleep(max(0, due - time.monotonic()))
+            if admit:
+                await admit(index)
             context = index % self.outcomes
             headers = (("Content-Type", "application/json"), ("If-None-Match", "*"))
             answer = await connection.request("POST", PATH, headers, bodies[context], timeout=60)
