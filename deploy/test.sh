@@ -49,11 +49,11 @@ install_command shellcheck shellcheck
 install_command shfmt shfmt
 if ((!fast)); then
     install_command caddy caddy caddy
-    install_missing gpg gpg-agent lintian mandoc zsh fish
+    install_missing gpg gpg-agent lintian mandoc mmdebstrap systemd-container zsh fish
     install_command node nodejs
     install_command java default-jdk-headless
 fi
-if ((long)); then install_missing wrk buildah mmdebstrap systemd-container; fi
+if ((long)); then install_missing wrk buildah; fi
 export PATH="$PATH:/usr/sbin:/sbin"
 
 failed=()
