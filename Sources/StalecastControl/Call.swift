@@ -53,13 +53,14 @@ package struct Call: Sendable {
 
     /// Caller for a version's metadata: a key by its id and name, a token by what its issuer says of its subject.
     /// The daemon believes a holder of the control token what the header `X-Stalecast-User` says: an address with `@` or a
-    /// name, at most 256 bytes.
+    /// name, at most 256 bytes. A holder that says nothing is called `control token`.
     var updateUser: UpdateUser {
         switch principal?.kind {
         case .key?, .token?, .certificate?: return principal?.updateUser ?? UpdateUser()
         default: break
         }
         let text = String(decoding: (self[field: "x-stalecast-user"] ?? "").utf8.prefix(256), as: UTF8.self)
+        if text.isEmpty, principal?.kind == .bootstrap { return UpdateUser(name: "control token") }
         return text.contains("@") ? UpdateUser(email: text) : UpdateUser(name: text)
     }
 

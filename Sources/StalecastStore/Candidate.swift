@@ -176,7 +176,7 @@ struct NextVersion {
             }
             try Self.check(.etag(proposal.baseETag), against: current, projectNumber: projectNumber)
             let metadata = VersionMetadata(
-                number: try nextNumber(), updateTime: now, updateUser: proposal.author.user,
+                number: try nextNumber(), updateTime: now, updateUser: proposal.author.user(approvedBy: approval.by),
                 description: proposal.description, updateOrigin: proposal.origin)
             let template = try Template(stored: JSONValue.parse(content))
             return version(metadata, template, content, ChangeNotes(isUrgent: proposal.isUrgent))

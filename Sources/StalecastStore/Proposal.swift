@@ -23,6 +23,17 @@ package struct Proposal: Sendable, Hashable {
             self.principal = principal
             self.user = user
         }
+
+        /// Author of the version that an approval publishes, with the approver in its name: `Ada, approved by Bob`. An
+        /// approver without a user is the schedule.
+        func user(approvedBy approver: Person) -> UpdateUser {
+            if approver.principal == principal || approver.user == UpdateUser() { return user }
+            var both = user
+            both.name = "\(word), approved by \(approver.word)"
+            return both
+        }
+
+        private var word: String { user.name.isEmpty ? user.email.isEmpty ? principal : user.email : user.name }
     }
 
     package struct Decision: Sendable, Hashable {

@@ -56,7 +56,7 @@ struct Versions: AsyncParsableCommand, ScopedControlOptions {
 
     private static func user(of version: JSONValue) -> String {
         let user = UpdateUser(json: version["updateUser"])
-        return user.email.isEmpty ? user.name : user.email
+        return user.name.isEmpty ? user.email : user.name
     }
 }
 

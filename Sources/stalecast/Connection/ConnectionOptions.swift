@@ -28,7 +28,8 @@ struct ConnectionOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Who does this, for the history and the daemon's log (default: $STALECAST_USER).", valueName: "name"))
+            "Who does this with the control token, for the history (default: $STALECAST_USER, else who is logged in).",
+            valueName: "name"))
     var user: String?
 
     @Option(
@@ -49,7 +50,15 @@ struct ConnectionOptions: ParsableArguments {
         }
         return ControlClient(
             address: address, token: try token(),
-            user: user ?? ProcessInfo.processInfo.environment["STALECAST_USER"] ?? "")
+            user: user ?? Self.defaultUser)
+    }
+
+    /// Account of the person at the keyboard, also behind sudo; empty where a header cannot carry its name.
+    private static var defaultUser: String {
+        let environment = ProcessInfo.processInfo.environment
+        if let named = environment["STALECAST_USER"] { return named }
+        let account = environment["SUDO_USER"] ?? NSUserName()
+        return account.utf8.allSatisfy { (0x21...0x7E).contains($0) } ? account : ""
     }
 
     /// Edge's address, read anew on every call: after a restart on port 0 it is another one.

@@ -84,7 +84,7 @@ async def test_one_proposes_and_another_approves(people, browser, tmp_path):
     browser.press("Enter")
     browser.has("From version 1 to version 2")
     seen = cli.json("get")
-    assert seen["parameters"]["a"]["defaultValue"]["value"] == "2" and seen["version"]["updateUser"]["name"] == "Ada"
+    assert seen["parameters"]["a"]["defaultValue"]["value"] == "2" and seen["version"]["updateUser"]["name"] == "Ada, approved by Bob"
 
 
 @pytest.mark.limit(120)

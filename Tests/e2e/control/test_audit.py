@@ -57,8 +57,8 @@ async def test_every_change_is_a_line_before_its_answer(one):
     assert [line["seq"] for line in found] == list(range(1, len(found) + 1))
     words = subprocess.run([BINARY, "logs", "--data", one.data], capture_output=True, text=True, env=environment(), check=True)
     said = [line.split("  ", 2)[1:] for line in words.stdout.splitlines()]
-    assert said[2] == [f"key:{key}", "demo/firebase: published version 1 (welcome_text)"]
-    assert [f"key:{key}", "demo/firebase: refused (400): publish template"] in said and len(said) == len(found)
+    assert said[2] == [f"ci (key:{key})", "demo/firebase: published version 1 (welcome_text)"]
+    assert [f"ci (key:{key})", "demo/firebase: refused (400): publish template"] in said and len(said) == len(found)
     raw = (one.data / "audit.jsonl").read_text()
     assert "s3cret-value" not in raw and text not in raw and one.token not in raw
     assert (one.data / "audit.jsonl").stat().st_mode & 0o777 == 0o600

@@ -1,6 +1,7 @@
 """API keys at Control: roles, scopes, rotation, revocation, restart; one answer for all who have no grant."""
 
 import asyncio
+import getpass
 import json
 import subprocess
 
@@ -68,6 +69,18 @@ async def test_the_user_header_is_believed_of_the_control_token_only(two):
         assert (await client.put(marked(name), headers=[("X-Stalecast-User", "Ada")])).status == 200
         newest = max((versions := await client.versions()))
         assert versions[newest]["updateUser"]["name"] == name
+
+
+async def test_a_version_names_its_maker_with_the_control_token_too(two):
+    client = as_key(two, two.token)
+    await client.publish(marked("nobody said who"))
+    assert (await client.versions())[1]["updateUser"] == {"name": "control token"}
+    # Behind sudo it is the person, and not root.
+    for number, (more, name) in enumerate([({}, getpass.getuser()), ({"SUDO_USER": "ada"}, "ada"), ({"STALECAST_USER": "Ada L"}, "Ada L"),
+                                           ({"SUDO_USER": "ad\u00e1"}, "control token")], start=2):
+        done = subprocess.run([BINARY, "set", f"welcome_text={number}", "--data", two.data, "--yes"], env=environment(**more), capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert (await client.versions())[number]["updateUser"]["name"] == name
 
 
 async def test_what_a_key_has_no_grant_for_looks_like_what_is_not_there(two):

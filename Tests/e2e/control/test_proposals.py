@@ -68,7 +68,7 @@ async def test_two_principals_make_a_version(one):
     assert done.status == 200 and done.header("etag") == "etag-123456789012-1"
     assert done.json()["decision"]["principal"] == f"key:{bob.key}" and done.json()["decision"]["versionNumber"] == "1"
     version = (await bob.versions())[1]
-    assert version["updateUser"] == {"name": "Ada", "email": f"{ada.key}@key.stalecast"}
+    assert version["updateUser"] == {"name": "Ada, approved by Bob", "email": f"{ada.key}@key.stalecast"}
     again = await decide(bob, 1, "approve")
     assert again.status == 400 and "approved already" in again.json()["error"]["message"]
     assert "template" not in (await bob.call("GET", f"{BASE}/proposals/1")).json()
