@@ -37,19 +37,27 @@ extension DeliveryState {
         if verdict != .delivered, let result {
             endpoint.lastFailure = DeliveryStatus.Failure(time: attempt.startedAt, result: result)
         }
-        let failures = endpoint.health.failures
+        let (failures, since) = (endpoint.health.failures, endpoint.health.failingSince)
         let next = take(verdict, endpoint, attempt, status, at: now)
-        if (failures == 0) != (endpoint.health.failures == 0) { logTurn(endpoint, name) }
+        if (failures == 0) != (endpoint.health.failures == 0) { logTurn(endpoint, name, status, since: since) }
         return (attempt, next)
     }
 
     /// One line when attempts begin to fail and one when they succeed again, however many there are. The answer's body and
     /// the URL's path are the owner's, and stay out of the log.
-    private mutating func logTurn(_ endpoint: Endpoint, _ name: String) {
-        let text: Logger.Message =
-            endpoint.health.failures > 0 ? "a webhook's attempts fail" : "a webhook's attempts succeed again"
-        let (id, host) = (endpoint.id, endpoint.webhook.url.host)
-        act(.log(.info, text, ["webhook": "\(id)", "host": "\(host)", "outcome": "\(name)"]))
+    ///
+    /// - Parameter since: time at which they began to fail; nil when they begin now.
+    private mutating func logTurn(_ endpoint: Endpoint, _ name: String, _ status: Int?, since: Timestamp?) {
+        let fails = endpoint.health.failures > 0
+        var metadata: Logger.Metadata = [
+            "webhook": "\(endpoint.id)", "host": "\(endpoint.webhook.url.host)", "outcome": "\(name)",
+        ]
+        if let status { metadata["status"] = "\(status)" }
+        if !fails, let since { metadata["failedSince"] = "\(since)" }
+        act(
+            .log(
+                fails ? .warning : .info, fails ? "a webhook's attempts fail" : "a webhook's attempts succeed again",
+                metadata))
     }
 
     private mutating func take(
