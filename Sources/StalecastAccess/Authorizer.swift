@@ -42,6 +42,10 @@ package final class Authorizer: Sendable {
             return try hook.admit(question, credentials.verdict)
         }
         if credentials.ticket != nil { return try admitTicket(of: credentials, at: listener) }
+        if case .signedIn(let token)? = credentials.verdict {
+            guard listener == .control else { throw .malformed }
+            return try tokens.verify(token)
+        }
         let now = clock()
         let found = try state.withLock { state throws(Denial) -> Found in
             let plain = listener == .edge ? state.plain : []
@@ -64,7 +68,7 @@ package final class Authorizer: Sendable {
             switch credentials.verdict {
             case .refused(let denial)?: throw denial
             // It was good a moment ago, and a crowd has come since.
-            case .good?, .redeemed?: throw .notReady
+            case .good?, .redeemed?, .signedIn?: throw .notReady
             case nil: throw tokens.refusal(of: digest) ?? (tokens.isEmpty ? .unknownIssuer : .unverified)
             }
         }
@@ -83,7 +87,7 @@ package final class Authorizer: Sendable {
             guard let principal = currentPrincipal(of: ticket.principal) else { throw .revoked }
             return principal
         case .refused(let denial)?: throw denial
-        case .good?, nil: throw .unverified
+        case .good?, .signedIn?, nil: throw .unverified
         }
     }
 

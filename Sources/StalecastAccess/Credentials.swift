@@ -28,6 +28,8 @@ package struct Credentials: Sendable, Hashable {
         case refused(Denial)
         /// The ticket was good, and is not any more.
         case redeemed(Ticket)
+        /// Sign-in to the console with an issuer; it stands in the place of a credential.
+        case signedIn(IDToken)
     }
 
     package init() {}

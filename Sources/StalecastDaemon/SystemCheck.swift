@@ -1,5 +1,6 @@
 import CLinux
 import Foundation
+import StalecastAccess
 import StalecastEdge
 import StalecastHTTP
 import StalecastOutbound
@@ -162,11 +163,12 @@ package struct SystemCheck {
             command: isFixed ? "ls -ld '\(directory.path)'" : isLow ? "df -h '\(directory.path)'" : nil)
     }
 
-    /// The names that sources and webhooks of the configuration need, looked up.
+    /// The names that sources, webhooks and issuers of the configuration need, looked up.
     package var lookups: [Finding] {
         let urls =
             configuration.sources.scopes.flatMap { [$0.url, $0.fenceURL].compactMap(\.self) }
             + configuration.webhooks.receivers.compactMap { $0.document["url"]?.string }
+            + configuration.auth.issuers.flatMap { [$0.keys.location] + ($0.signIn == nil ? [] : [$0.issuer]) }
         let hosts = Set(urls.compactMap { try? OutboundURL($0) }.filter { $0.addressLiteral == nil }.map(\.host))
         return hosts.sorted().map { host in
             let begun = ContinuousClock.now

@@ -40,10 +40,25 @@ import Testing
             ("maxLifetime: 1s", "out of range"), ("rules: [{when: {}, role: viewer}]", "at least one"),
             ("rules: [{when: {sub: \"*\"}, role: viewer}]", "every value"), ("rules: [{role: viewer}]", "no when"),
             ("rules: [{when: {sub: x}}]", "role or an action"), ("key: x", "unknown key"),
+            ("clientSecretFile: s", "need a clientID"), ("scopes: [groups]", "need a clientID"),
         ]) func refused(change: String, words: String)
     {
         let found = problems(issuer(change))
         #expect(found.contains { $0.contains(words) }, "\(change): \(found)")
+    }
+
+    @Test func aSignInIsRead() throws {
+        let read = try load(issuer("clientID: console", "clientSecretFile: s", "scopes: [openid, groups]"))
+        let signIn = try #require(read.auth.issuers.first?.signIn)
+        #expect(signIn.clientID == "console" && signIn.secretFile == "s" && signIn.scopes == ["groups"])
+        let plain = try #require(try load(issuer("clientID: console")).auth.issuers.first?.signIn)
+        #expect(plain.secretFile == nil && plain.scopes == ["profile", "email"])
+        #expect(problems(issuer("clientID: c", "issuer: i")).contains { $0.contains("https URL") })
+        #expect(problems(issuer("clientID: c", "scopes: [\"a b\"]")).contains { $0.contains("one word") })
+        let missing = try load(issuer("jwks: https://i/keys", "clientID: c", "clientSecretFile: /nonexistent/s"))
+        #expect(
+            missing.issuerFileProblems.first?.hasPrefix(
+                "auth.issuers[0].clientSecretFile: /nonexistent/s cannot be read") == true)
     }
 
     @Test func allProblemsOfAnIssuerAreSaid() {
@@ -67,7 +82,7 @@ import Testing
 
     /// A start waits for the file; whoever checks the configuration wants to know.
     @Test func aFileThatIsNoKeySetIsNamed() throws {
-        func found(_ place: String) throws -> [String] { try load(issuer("jwks: \(place)")).keySetProblems }
+        func found(_ place: String) throws -> [String] { try load(issuer("jwks: \(place)")).issuerFileProblems }
         #expect(try found("https://i/keys").isEmpty)
         let missing = try found("/nonexistent/keys")
         #expect(missing.count == 1 && missing[0].hasPrefix("auth.issuers[0].jwks: /nonexistent/keys cannot be read"))

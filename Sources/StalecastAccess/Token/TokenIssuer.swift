@@ -21,6 +21,8 @@ package struct TokenIssuer: Sendable, Hashable {
     /// Whether tokens say what they may do: in `authorization_details` and in the claim `stalecast`.
     package var grantsInTokens = false
     package var rules: [Rule] = []
+    /// nil: people do not sign in to the console with it.
+    package var signIn: SignIn?
 
     /// Place of the key set.
     package struct KeyPlace: Sendable, Hashable {
@@ -38,6 +40,27 @@ package struct TokenIssuer: Sendable, Hashable {
         }
 
         package var isURL: Bool { location.hasPrefix("https://") }
+    }
+
+    /// This daemon as a client of the issuer (OpenID Connect), for people who sign in to the console.
+    package struct SignIn: Sendable, Hashable {
+        /// The `aud` of its ID tokens.
+        package var clientID: String
+        /// File of the client's secret; nil for a public client.
+        package var secretFile: String?
+        /// Requested at sign-in beside `openid`.
+        package var scopes: [String] = ["profile", "email"]
+
+        package init(clientID: String) { self.clientID = clientID }
+    }
+
+    /// Rules for the ID tokens of this issuer; nil where people do not sign in with it.
+    var forSignIn: TokenIssuer? {
+        guard let signIn else { return nil }
+        var issuer = self
+        // An access token of the same issuer is no ID token, and the other way round.
+        (issuer.audiences, issuer.types) = ([signIn.clientID], ["JWT", ""])
+        return issuer
     }
 
     /// A grant for the tokens whose claims are such.

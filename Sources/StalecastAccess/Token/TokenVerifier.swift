@@ -69,8 +69,13 @@ package final class TokenVerifier: Sendable {
     func release(_ number: Int32) { state.withLock { $0.cache.release(number) } }
 
     /// Verifies where it is called; what was verified meanwhile is known.
-    func verify(_ text: String) throws(Denial) -> Principal {
-        let (digest, now) = (SecretDigest(of: text), clock())
+    func verify(_ text: String) throws(Denial) -> Principal { try verify(text, nil) }
+
+    /// Verifies a sign-in, in the same way.
+    func verify(_ token: IDToken) throws(Denial) -> Principal { try verify(token.text, token) }
+
+    private func verify(_ text: String, _ signIn: IDToken?) throws(Denial) -> Principal {
+        let (digest, now) = (signIn?.digest ?? SecretDigest(of: text), clock())
         if let known = known(digest) { return known }
         let token = try SignedToken(text)
         guard let name = token.claims["iss"]?.string else { throw .unknownIssuer }
@@ -79,11 +84,15 @@ package final class TokenVerifier: Sendable {
             guard let keys = known.usable(at: now) else { throw .notReady }
             return (known.issuer, keys)
         }
+        guard let rules = signIn == nil ? issuer : issuer.forSignIn else { throw .unknownIssuer }
         let found: (identity: TokenIdentity, key: TokenKey)
-        do { found = try issuer.verify(token, with: keys, at: now) } catch {
+        do { found = try rules.verify(token, with: keys, at: signIn?.signedInAt ?? now) } catch {
             guard error == .unknownKey else { throw error }
             throw state.withLock { $0.issuers[name]?.missed(at: now) ?? false } ? .notReady : .unknownKey
         }
+        try signIn?.check(token.claims, clientID: issuer.signIn?.clientID ?? "")
+        let end = signIn?.end(found.identity.expiresAt) ?? found.identity.expiresAt
+        guard now < end else { throw .expired }
         return try state.withLock { state throws(Denial) in
             // The configuration or the keys may have become others meanwhile.
             guard let still = state.issuers[name], still.issuer == issuer,
@@ -92,8 +101,8 @@ package final class TokenVerifier: Sendable {
             state.verified += 1
             return state.cache.insert(digest) { number in
                 TokenCache.Entry(
-                    principal: Principal(found.identity, of: issuer, number: number), key: found.key.digest,
-                    issuer: name)
+                    principal: Principal(found.identity, of: issuer, number: number, until: end),
+                    key: found.key.digest, issuer: name)
             }
         }
     }
@@ -172,6 +181,13 @@ package final class TokenVerifier: Sendable {
 
     // MARK: Looking
 
+    /// Issuers that people sign in to the console with, by name.
+    package var signInIssuers: [TokenIssuer] {
+        if isEmpty { return [] }
+        let issuers = state.withLock { $0.issuers.values.map(\.issuer) }
+        return issuers.filter { $0.signIn != nil }.sorted { $0.name < $1.name }
+    }
+
     package struct Report: Sendable {
         package let name: String
         package let keys: Int
@@ -199,9 +215,9 @@ package final class TokenVerifier: Sendable {
 }
 
 extension Principal {
-    init(_ identity: TokenIdentity, of issuer: TokenIssuer, number: Int32) {
+    init(_ identity: TokenIdentity, of issuer: TokenIssuer, number: Int32, until end: Timestamp) {
         self.init(
-            kind: .token, id: identity.subject, name: identity.name, number: number, expiresAt: identity.expiresAt,
+            kind: .token, id: identity.subject, name: identity.name, number: number, expiresAt: end,
             grants: identity.grants, issuer: issuer.name, email: identity.email)
     }
 }

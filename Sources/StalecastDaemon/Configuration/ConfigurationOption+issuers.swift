@@ -46,6 +46,15 @@ extension ConfigurationOption {
                 "rules", "list of mappings; may be left out",
                 "Grants by claims: when (a mapping of claims and patterns of their values, all must fit) and"
                     + " the keys of a grant, role, actions, projects, namespaces, topics."),
+            EntryField(
+                "clientID", "text; may be left out",
+                "This daemon's name at the issuer: people can sign in to the console with it (OpenID Connect)."),
+            EntryField(
+                "clientSecretFile", "file; may be left out",
+                "The client's secret there, in the first line; a public client has none."),
+            EntryField(
+                "scopes", "list of texts; may be left out: [profile, email]",
+                "What a sign-in asks for beside openid, such as groups."),
         ]
 }
 
@@ -67,7 +76,10 @@ extension ConfigurationReading {
 
     private mutating func issuer(_ entry: Node, at path: String) -> TokenIssuer? {
         let required = ["name", "issuer", "audiences", "algorithms", "jwks"]
-        let optional = ["caFile", "tokenFile", "types", "leeway", "maxLifetime", "grantsInTokens", "rules"]
+        let optional = [
+            "caFile", "tokenFile", "types", "leeway", "maxLifetime", "grantsInTokens", "rules", "clientID",
+            "clientSecretFile", "scopes",
+        ]
         guard let fields = fields(of: entry, at: path, required: required, optional: optional) else { return nil }
         let name = value(fields["name"], at: "\(path).name", parse: issuerName)
         let iss = value(fields["issuer"], at: "\(path).issuer", parse: someText)
@@ -86,6 +98,7 @@ extension ConfigurationReading {
         }
         readTimes(fields, at: path, into: &issuer)
         readGrants(fields, at: path, into: &issuer)
+        readSignIn(fields, at: path, into: &issuer)
         check(issuer, at: path)
         return issuer
     }
@@ -101,6 +114,24 @@ extension ConfigurationReading {
         let hasRules = fields["rules"].map { !entriesAreEmpty($0) } ?? false
         guard word == false, !hasRules else { return }
         note("\(path): its tokens could do nothing; give rules, or grantsInTokens: true", at: path)
+    }
+
+    private mutating func readSignIn(_ fields: [String: Node], at path: String, into issuer: inout TokenIssuer) {
+        let client = value(fields["clientID"], at: "\(path).clientID", parse: someText)
+        let secret = value(fields["clientSecretFile"], at: "\(path).clientSecretFile", parse: checkedPath)
+        let scopes = fields["scopes"].flatMap { uniqueValues($0, at: "\(path).scopes", parse: scopeWord) }
+        guard fields["clientID"] != nil else {
+            for word in ["clientSecretFile", "scopes"] where fields[word] != nil {
+                note("\(path).\(word) is for sign-ins, which need a clientID", at: "\(path).\(word)")
+            }
+            return
+        }
+        if !issuer.issuer.isEmpty, (try? OutboundURL(issuer.issuer))?.scheme != "https" {
+            note("\(path).clientID: a sign-in needs an issuer whose name is an https URL", at: "\(path).clientID")
+        }
+        issuer.signIn = client.map { TokenIssuer.SignIn(clientID: $0) }
+        issuer.signIn?.secretFile = secret
+        if let scopes { issuer.signIn?.scopes = scopes.filter { $0 != "openid" } }
     }
 
     private mutating func readTimes(_ fields: [String: Node], at path: String, into issuer: inout TokenIssuer) {
@@ -151,26 +182,37 @@ extension ConfigurationReading {
             note("\(path).jwks: the secret of HS256 comes from a file", at: "\(path).jwks")
         }
         let isFile = !issuer.keys.location.isEmpty && !issuer.keys.isURL
-        if isFile, issuer.keys.caFile != nil || issuer.keys.tokenFile != nil {
+        if isFile, issuer.keys.caFile != nil && issuer.signIn == nil || issuer.keys.tokenFile != nil {
             note("\(path): caFile and tokenFile are for a URL", at: path)
         }
     }
 }
 
 extension Configuration {
-    /// Problems of the key sets that issuers have in files, a sentence for each. A start only warns of it: a file may
-    /// come later. Blocks on the files.
-    package var keySetProblems: [String] {
-        auth.issuers.enumerated().compactMap { index, issuer in
-            if issuer.keys.isURL { return nil }
-            let path = issuer.keys.location
-            do {
-                _ = try KeySet(try LocalFile(path: path, maxBytes: KeySet.maxBytes).bytes, for: issuer.algorithms)
-                return nil
-            } catch {
-                let sentence = "\(error)"
-                return "auth.issuers[\(index)].jwks: \(sentence.contains(path) ? sentence : "\(path): \(sentence)")"
-            }
+    /// Problems of the key sets and client secrets that issuers have in files, a sentence for each. A start only warns of
+    /// it: a file may come later. Blocks on the files.
+    package var issuerFileProblems: [String] {
+        auth.issuers.enumerated().flatMap { index, issuer in
+            let keys = issuer.keys.isURL ? nil : issuer.keys.location
+            return [
+                Self.problem("auth.issuers[\(index)].jwks", keys) { path in
+                    _ = try KeySet(try LocalFile(path: path, maxBytes: KeySet.maxBytes).bytes, for: issuer.algorithms)
+                },
+                Self.problem("auth.issuers[\(index)].clientSecretFile", issuer.signIn?.secretFile) { path in
+                    _ = try ClientSecret.read(path)
+                },
+            ].compactMap(\.self)
+        }
+    }
+
+    private static func problem(_ key: String, _ path: String?, _ read: (String) throws -> Void) -> String? {
+        guard let path else { return nil }
+        do {
+            try read(path)
+            return nil
+        } catch {
+            let sentence = "\(error)"
+            return "\(key): \(sentence.contains(path) ? sentence : "\(path): \(sentence)")"
         }
     }
 }
@@ -185,6 +227,14 @@ private func issuerName(_ text: String) throws(InvalidValue) -> String {
 
 private func someText(_ text: String) throws(InvalidValue) -> String {
     guard (1...1024).contains(text.utf8.count) else { throw InvalidValue("must have 1 to 1024 bytes") }
+    return text
+}
+
+/// RFC 6749 §3.3.
+private func scopeWord(_ text: String) throws(InvalidValue) -> String {
+    guard (1...100).contains(text.utf8.count),
+        text.utf8.allSatisfy({ (0x21...0x7E).contains($0) && $0 != 0x22 && $0 != 0x5C })
+    else { throw InvalidValue("\"\(text.prefix(40))\" must be one word of visible ASCII") }
     return text
 }
 

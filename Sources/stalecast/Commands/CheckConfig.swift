@@ -10,7 +10,7 @@ struct CheckConfig: AsyncParsableCommand {
         abstract: "Check a configuration file, the environment and flags of serve, without starting anything.",
         discussion: """
             All problems are reported together, each with its line; the exit code is then 78, as with `serve`. \
-            Key sets in files (auth.issuers) are read last, and must be there; `serve` waits for them.
+            Key sets and client secrets in files (auth.issuers) are read last, and must be there; `serve` waits for them.
 
             Examples:
               stalecast check-config --config /etc/stalecast.yaml
@@ -45,7 +45,7 @@ struct CheckConfig: AsyncParsableCommand {
             let environment = ProcessInfo.processInfo.environment
             return try ConfigurationLoader.load(
                 path: options.config, environment: environment, overrides: options.overrides
-            ).keySetProblems
+            ).issuerFileProblems
         } catch {
             return error.problems.map(\.description)
         }

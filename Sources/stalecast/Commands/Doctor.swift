@@ -52,7 +52,10 @@ struct Doctor: AsyncParsableCommand {
         let endpoints = try? connection.data.running.endpoints()
         let process = endpoints.flatMap { $0.isRunning ? $0.process : nil }
         let check = SystemCheck(configuration, wanted: streams, process: process)
-        return check.findings + check.certificates + check.lookups
+        let files = configuration.issuerFileProblems.map { problem in
+            SystemCheck.Finding(subject: "issuers", sentence: problem, command: "stalecast check-config")
+        }
+        return check.findings + check.certificates + files + check.lookups
     }
 
     /// Findings about the daemon of the data directory; one that does not run is no fault, because a machine is looked at
