@@ -162,8 +162,9 @@ let package = Package(
         .target(
             name: "StalecastControl",
             dependencies: [
-                "StalecastAccess", "StalecastHTTP", "StalecastHub", "StalecastRecords", "StalecastSources",
-                "StalecastStore", "StalecastTemplate", "StalecastWebhooks", "StalecastWire", "CConsole", "CLinux",
+                "StalecastAccess", "StalecastHTTP", "StalecastHub", "StalecastOutbound", "StalecastRecords",
+                "StalecastSources", "StalecastStore", "StalecastTemplate", "StalecastWebhooks", "StalecastWire",
+                "CConsole", "CLinux",
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),

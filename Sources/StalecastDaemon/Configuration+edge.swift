@@ -27,7 +27,7 @@ extension Configuration {
     var descriptorParts: DescriptorBudget.Parts {
         DescriptorBudget.Parts(
             sources: sources.scopes.count { $0.needsEngine }, hasHook: auth.hook.url != nil,
-            issuers: auth.issuers.count { $0.keys.isURL })
+            issuers: auth.issuers.count { $0.keys.isURL || $0.signIn != nil })
     }
 
     /// The cap on Edge's connections in a process that may have so many descriptors; 1 where the daemon does not start.

@@ -36,7 +36,7 @@ struct ControlService: Service {
 
     init(
         _ parts: Daemon.Parts, _ configuration: Configuration, tls: TLSServer?, _ tally: ControlTally,
-        _ started: Startup, _ logger: Logger
+        _ signIn: SignInService, _ started: Startup, _ logger: Logger
     ) throws(StartError) {
         address = configuration.control.listen
         var settings = ControlConfiguration(
@@ -55,7 +55,8 @@ struct ControlService: Service {
         settings.capacity = parts.controlCapacity
         let namespaces = Dictionary(uniqueKeysWithValues: configuration.projects.map { ($0.id, $0.namespaces) })
         let control = Control(
-            settings, access: parts.access, store: parts.store, hub: parts.hub,
+            settings, access: parts.access, sessions: ConsoleSessions(signIn: signIn), store: parts.store,
+            hub: parts.hub,
             webhooks: parts.webhookService(logger),
             triggers: parts.sources.service, tally: tally, audit: parts.copies,
             bypassed: { version, actor in
@@ -66,7 +67,7 @@ struct ControlService: Service {
             feeds: parts.sources.words,
             reports: ControlReports(
                 presence: { await parts.subscribers(of: $0, $1) },
-                reach: { await parts.edge.streamCounts(of: $0) }, metrics: { await Self.metrics(parts, tally) },
+                reach: { await parts.edge.streamCounts(of: $0) }, metrics: { await Self.metrics(parts, tally, signIn) },
                 status: { await StatusReport(daemon: parts).json() },
                 timeline: { await parts.timelineReport() },
                 readiness: { await parts.readiness.reasons() }, degraded: { parts.readiness.degraded }),
@@ -78,7 +79,9 @@ struct ControlService: Service {
         }
     }
 
-    private static func metrics(_ parts: Daemon.Parts, _ requests: ControlTally) async -> String {
+    private static func metrics(
+        _ parts: Daemon.Parts, _ requests: ControlTally, _ signIn: SignInService
+    ) async -> String {
         var text = MetricsText()
         text.edge(parts.edge.tally, connections: parts.edge.connections, presence: await parts.edge.presence())
         text.fetches(parts.edge.tally.fetches, renderings: parts.served.renderings)
@@ -94,6 +97,7 @@ struct ControlService: Service {
         text.control(requests)
         text.access(parts.access)
         text.tokens(parts.access.tokens)
+        text.signIns(signIn.counts)
         text.single(
             "stalecast_audit_failures_total", .counter, "Lines of the audit log that could not be written.",
             Double(parts.audit.failures))
@@ -136,6 +140,13 @@ extension MetricsText {
         single(
             "stalecast_tokens_verified_total", .counter, "Signatures of tokens that were looked at, and good.",
             counts.verified)
+    }
+
+    fileprivate mutating func signIns(_ counts: [SignInService.CountKind: Int]) {
+        let sorted = counts.sorted { ($0.key.issuer, $0.key.outcome) < ($1.key.issuer, $1.key.outcome) }
+        family(
+            "stalecast_console_sign_ins_total", .counter, "Sign-ins to the console with an issuer, by outcome.",
+            sorted.map { ([("issuer", $0.key.issuer), ("outcome", $0.key.outcome)], Double($0.value)) })
     }
 
     fileprivate mutating func access(_ access: Authorizer) {

@@ -157,7 +157,9 @@ package struct Daemon: Sendable {
         keySets.readFiles()
         let hook = try HookAsker(configuration, parts.access, parts.descriptors.hook, logger)
         let refusals = RefusalLog(edge: parts.edge, access: parts.access, audit: parts.audit, logger: logger)
-        let control = try ControlService(parts, configuration, tls: controlTLS, ControlTally(), started, logger)
+        let signIn = SignInService(parts.access, policy: keySets.policy, logger: logger) { try keySets.engine() }
+        let control = try ControlService(
+            parts, configuration, tls: controlTLS, ControlTally(), signIn, started, logger)
         let (endings, drain, signals, logger) = (signals.endings, configuration.shutdown.drain, signals, logger)
         let (webhookEnding, endWebhooks) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         return [

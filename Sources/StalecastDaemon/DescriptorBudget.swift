@@ -17,7 +17,7 @@ package struct DescriptorBudget: Sendable, Hashable {
     package let sources: Outbound
     /// The access hook's backend.
     package let hook: Outbound
-    /// Key sets of issuers.
+    /// Key sets of issuers, and sign-ins with them.
     package let issuers: Outbound
 
     /// Parts that open connections only where the configuration has them.

@@ -10,7 +10,7 @@ import Synchronization
 /// Keeps the key sets of `auth.issuers`: reads files and asks URLs when ``TokenVerifier/due()`` says so.
 final class KeySetKeeper: Sendable {
     private let access: Authorizer
-    private let policy: AddressPolicy
+    let policy: AddressPolicy
     private let share: DescriptorBudget.Outbound
     private let logger: Logger
     private let state = Mutex(State())
@@ -102,7 +102,8 @@ final class KeySetKeeper: Sendable {
             policy: policy, tls: issuer.keys.caFile.map { OutboundTLS(caFile: $0) }, keptHeaders: ["cache-control"])
     }
 
-    private func engine() throws -> OutboundEngine {
+    /// Makes requests to issuers; ended with ``run()``.
+    func engine() throws -> OutboundEngine {
         try state.withLock { state in
             if let engine = state.engine { return engine }
             let engine = try OutboundEngine(

@@ -86,7 +86,8 @@ import Testing
         let other = Set(answered.filter { $0.method != "GET" }.map(\.id))
         #expect(
             other == [
-                "evaluateTemplate", "evaluateTemplateInNamespace", "backUp", "makeConsoleCode", "openSession",
+                "evaluateTemplate", "evaluateTemplateInNamespace", "backUp", "makeConsoleCode", "beginSignIn",
+                "openSession",
                 "closeSession",
             ])
         let refusedReads = ControlOperations.table.operations.filter { !$0.isAnsweredByEdges }.map(\.document)

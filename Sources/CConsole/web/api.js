@@ -78,9 +78,18 @@ export async function signIn(credential) {
 }
 
 export async function signOut() {
-  await send("DELETE", "/console/session").catch(() => null)
-  session = {signedIn: false}
+  const answer = await send("DELETE", "/console/session").catch(() => null)
+  // Else the issuer would sign the next person in as this one.
+  if (answer?.json?.location) return location.assign(answer.json.location)
+  await refresh().catch(() => session = {signedIn: false})
   tell("left")
+}
+
+/** Leaves for an issuer's page, which leads back to this one. */
+export async function signInWith(issuer) {
+  const answer = await send("POST", "/console/sign-in", {body: {issuer}})
+  if (!answer.ok) throw new Refusal(answer.status, answer.json?.error)
+  location.assign(answer.json.location)
 }
 
 /** Whether the daemon has a path that ends so; an older one may not. */

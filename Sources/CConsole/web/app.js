@@ -1,7 +1,7 @@
 // The frame: who is signed in, which scope, which screen. Every screen is a URL of its own behind the `#`: the daemon serves
 // one page and needs no list of screens, and what stands there is in no proxy's log.
 import {h, replace, button, choice, copy, count, dialog, field, say, state} from "./dom.js"
-import {each, observe, read, refresh, scopeName, session, signIn, signOut, Refusal, Silence} from "./api.js"
+import {each, observe, read, refresh, scopeName, session, signIn, signInWith, signOut, Refusal, Silence} from "./api.js"
 import * as now from "./now.js"
 import * as template from "./template.js"
 import * as evaluate from "./evaluate.js"
@@ -153,7 +153,11 @@ function gate(sentence) {
   replace(bar, h("span", {class: "brand"}, "Stalecast"))
   const token = h("input", {type: "password", autocomplete: "off", required: true, spellcheck: "false"})
   const user = h("input", {type: "text", autocomplete: "name", maxlength: 120})
-  const problem = h("div")
+  const problem = h("div", null, session.problem ? state("error", session.problem) : null)
+  const doors = (session.issuers ?? []).map((issuer, index) => button(`Sign in with ${issuer}`, async () => {
+    remember("place", location.hash)
+    try { await signInWith(issuer) } catch (error) { replace(problem, state("error", error.message)) }
+  }, {class: index ? "" : "main"}))
   const form = h("form", {class: "gate", onsubmit: async event => {
     event.preventDefault()
     try {
@@ -164,10 +168,11 @@ function gate(sentence) {
       token.focus()
     }
   }}, h("h1", {tabindex: -1}, "Sign in"), sentence ? h("p", {role: "status"}, sentence) : null,
+  doors.length ? [h("p", {class: "doors"}, doors), h("h2", null, "Or with a key")] : null,
   h("p", null, "On the daemon's machine ", h("code", null, "stalecast console"),
     " opens this page signed in. Or paste the control token, or a key: the page may then do what it is granted."),
   field("Token or key", token), field("Your name", user, "Kept with what you publish."),
-  problem, h("p", {class: "actions"}, h("button", {type: "submit", class: "main"}, "Sign in")))
+  problem, h("p", {class: "actions"}, h("button", {type: "submit", class: doors.length ? "" : "main"}, "Sign in")))
   replace(main, form)
 }
 
@@ -207,6 +212,9 @@ async function begin() {
     try { await signIn({code}) } catch (error) { await refresh().catch(() => null); if (!session.signedIn) return gate(error.message) }
   } else {
     try { await refresh() } catch (error) { gate(error.message) }
+    // Where the sign-in with an issuer was begun.
+    const back = session.signedIn && remembered("place")
+    if (back) { remember("place", ""); history.replaceState(null, "", back) }
   }
   go()
 }

@@ -20,7 +20,7 @@ struct BrowserRequest: Sendable {
         cookie = credentials.isEmpty ? Self.cookie(named: cookieName, head) : nil
     }
 
-    private static func cookie(named name: String, _ head: RequestHead) -> String? {
+    static func cookie(named name: String, _ head: RequestHead) -> String? {
         for field in head.headers[canonicalForm: "cookie"] {
             for pair in field.split(separator: ";") {
                 let pair = pair.trimmingBlanks()

@@ -11,8 +11,12 @@ extension Control {
     }
 
     /// `Set-Cookie`.
-    fileprivate func cookie(_ value: String, maxAge: Duration) -> String {
-        "\(cookieName)=\(value); HttpOnly; SameSite=Strict; Path=/; Max-Age=\(maxAge.components.seconds)"
+    func cookie(_ value: String, maxAge: Duration) -> String {
+        cookie(cookieName, value, maxAge: maxAge, sameSite: "Strict")
+    }
+
+    func cookie(_ name: String, _ value: String, maxAge: Duration, sameSite: String) -> String {
+        "\(name)=\(value); HttpOnly; SameSite=\(sameSite); Path=/; Max-Age=\(maxAge.components.seconds)"
             + (configuration.tls == nil ? "" : "; Secure")
     }
 }
@@ -55,9 +59,7 @@ extension Call {
 
     /// `POST /console/session` with `{"code"}` or `{"token"}`: sets the cookie.
     func openSession() throws(GoogleError) -> Answer {
-        let address = peer ?? ""
-        // An IPv6 client has a whole /64 to try from.
-        let origin = IPAddress(address).map { String($0.key) } ?? address
+        let (address, origin) = (peer ?? "", signInAddress)
         guard control.sessions.mayTry(origin) else {
             throw GoogleError(429, "Too many wrong codes and tokens from this address; wait a minute.")
                 .with("Retry-After", "60")
@@ -86,26 +88,38 @@ extension Call {
         guard let cookie = control.sessions.open(opened.credentials, user: opened.user, of: principal.actor) else {
             throw GoogleError(429, "Too many sign-ins with this credential; wait a minute.").with("Retry-After", "60")
         }
-        control.audit?.write(
-            "console.signIn", ["actor": .string(principal.actor), "ip": .string(address), "outcome": "ok"])
+        var members: JSONObject = ["actor": .string(principal.actor), "ip": .string(address), "outcome": "ok"]
+        if !opened.user.isEmpty { members["user"] = .string(opened.user) }
+        control.audit?.write("console.signIn", members)
         var answer = describe(control.sessions.session(cookie), principal)
         answer.add("Set-Cookie", control.cookie(cookie, maxAge: ConsoleSessions.life))
         return answer
     }
 
-    /// `GET /console/session`: who is signed in and what they may see; for strangers `{"signedIn":false}`.
+    /// Address that sign-ins are counted by. An IPv6 client has a whole /64 to try from.
+    var signInAddress: String { peer.flatMap { IPAddress($0) }.map { String($0.key) } ?? peer ?? "" }
+
+    /// `GET /console/session`: who is signed in and what they may see; for strangers `{"signedIn":false}`, and the
+    /// issuers that they can sign in with.
     func readSession() -> Answer { describe(browser.cookie.flatMap(control.sessions.session), principal) }
 
-    /// `DELETE /console/session`.
+    /// `DELETE /console/session`. With `location` the browser is to go there, which ends the session at the issuer too.
     func closeSession() -> Answer {
-        if let cookie = browser.cookie { control.sessions.close(cookie) }
-        var answer = Answer(["signedIn": false])
+        var object: JSONObject = ["signedIn": false]
+        object["location"] = browser.cookie.flatMap { control.sessions.close($0) }.map(JSONValue.string)
+        var answer = Answer(.object(object))
         answer.add("Set-Cookie", control.cookie("", maxAge: .zero))
         return answer
     }
 
     private func describe(_ session: ConsoleSessions.Session?, _ principal: Principal?) -> Answer {
-        guard let principal else { return Answer(["signedIn": false]) }
+        guard let principal else {
+            var object: JSONObject = ["signedIn": false]
+            let issuers = control.sessions.signIn?.names ?? []
+            if !issuers.isEmpty { object["issuers"] = .array(issuers.map(JSONValue.string)) }
+            object["problem"] = signInProblem.map(JSONValue.string)
+            return Answer(.object(object))
+        }
         var object: JSONObject = [
             "signedIn": true, "version": .string(control.configuration.version),
             "principal": [

@@ -18,8 +18,6 @@ package final class ConsoleSessions: Sendable {
     package static let wrongPerMinute = 10
     /// Sign-ins of one holder within a minute: each is a line of the audit log.
     package static let signInsPerMinute = 20
-    /// Addresses, and holders, that are remembered; sign-in is refused while there are more.
-    private static let mostNames = 1024
 
     /// Session that a cookie stands for.
     package struct Session: Sendable {
@@ -30,6 +28,8 @@ package final class ConsoleSessions: Sendable {
         let holder: String
         package let opened: Timestamp
         package var used: Timestamp
+        /// Address at the issuer that ends the person's session there; nil for other credentials.
+        var farewell: String?
 
         package var ends: Timestamp { opened.advanced(by: life) }
         func isOver(at now: Timestamp) -> Bool { ends <= now || used.advanced(by: idleLife) <= now }
@@ -42,38 +42,23 @@ package final class ConsoleSessions: Sendable {
         var signIns = RecentCounts()
     }
 
-    /// Counts of events within a minute, by name.
-    private struct RecentCounts: Sendable {
-        private var counts: [String: (since: Timestamp, count: Int)] = [:]
-
-        mutating func hasRoom(for name: String, below most: Int, at now: Timestamp) -> Bool {
-            let minuteAgo = now.advanced(by: .seconds(-60))
-            counts = counts.filter { minuteAgo < $0.value.since }
-            return counts[name].map { $0.count < most } ?? (counts.count < mostNames)
-        }
-
-        mutating func count(_ name: String, at now: Timestamp) { counts[name, default: (now, 0)].count += 1 }
-    }
-
     private let state = Mutex(State())
     private let clock: @Sendable () -> Timestamp
-    private let random: @Sendable () -> UInt64
+    private let secret: SecretMaker
+    /// Sign-in with issuers; nil where it is not offered.
+    let signIn: SignInService?
 
-    /// - Parameter random: 64 bits that cannot be guessed.
+    /// - Parameters:
+    ///   - signIn: nil offers codes, keys and tokens only.
+    ///   - random: 64 bits that cannot be guessed.
     package init(
+        signIn: SignInService? = nil,
         clock: @escaping @Sendable () -> Timestamp = Timestamp.now,
         random: @escaping @Sendable () -> UInt64 = { UInt64.random(in: .min ... .max) }
     ) {
+        self.signIn = signIn
         self.clock = clock
-        self.random = random
-    }
-
-    /// 256 bits, hexadecimal.
-    private func secret() -> String {
-        (0..<4).map { _ in
-            let digits = String(random(), radix: 16)
-            return String(repeating: "0", count: 16 - digits.count) + digits
-        }.joined()
+        secret = SecretMaker(random: random)
     }
 
     private static func put(
@@ -106,16 +91,21 @@ package final class ConsoleSessions: Sendable {
         return (taken.credentials, taken.user)
     }
 
-    /// - Parameter holder: ``Principal/actor``.
+    /// - Parameters:
+    ///   - holder: ``Principal/actor``.
+    ///   - farewell: see ``Session/farewell``.
     /// - Returns: the cookie's value; nil when they sign in too often.
-    package func open(_ credentials: Credentials, user: String, of holder: String) -> String? {
+    package func open(
+        _ credentials: Credentials, user: String, of holder: String, farewell: String? = nil
+    ) -> String? {
         let (cookie, now) = (secret(), clock())
         return state.withLock { state in
             guard state.signIns.hasRoom(for: holder, below: Self.signInsPerMinute, at: now) else { return nil }
             state.signIns.count(holder, at: now)
             Self.put(
-                Session(credentials: credentials, user: user, holder: holder, opened: now, used: now), as: cookie,
-                in: &state.sessions, now)
+                Session(
+                    credentials: credentials, user: user, holder: holder, opened: now, used: now, farewell: farewell),
+                as: cookie, in: &state.sessions, now)
             return cookie
         }
     }
@@ -142,8 +132,10 @@ package final class ConsoleSessions: Sendable {
         return state.withLock { $0.sessions[digest].flatMap { $0.isOver(at: now) ? nil : $0.credentials } }
     }
 
-    package func close(_ cookie: String) {
-        _ = state.withLock { $0.sessions.removeValue(forKey: SecretDigest(of: cookie)) }
+    /// - Returns: ``Session/farewell`` of the session.
+    @discardableResult
+    package func close(_ cookie: String) -> String? {
+        state.withLock { $0.sessions.removeValue(forKey: SecretDigest(of: cookie))?.farewell }
     }
 
     // MARK: Guessing

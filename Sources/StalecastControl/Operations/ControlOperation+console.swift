@@ -45,6 +45,29 @@ extension ControlOperations {
             ) { call async throws(GoogleError) in try call.openSession() },
             operation(
                 APIOperation(
+                    "beginSignIn", "POST", "/console/sign-in", tag: "Console",
+                    summary: "Begins a sign-in with an issuer: sets a cookie, and says where the browser is to go",
+                    body: APIBody(.schema("ConsoleIssuer")),
+                    answers: [.json("Where to go", .schema("ConsolePlace"), headers: ["Set-Cookie"])],
+                    errors: [400, 403, 421, 429, 503]), access: .anyone
+            ) { call async throws(GoogleError) in try await call.beginSignIn() },
+            operation(
+                APIOperation(
+                    "endSignIn", "GET", "/console/signed-in/{issuer}", tag: "Console",
+                    summary: "Takes an issuer's answer from the browser, and leads it to the console",
+                    parameters: [
+                        APIParameter(.query, "code", "The issuer's code, good once."),
+                        APIParameter(.query, "state", "Names the sign-in that this browser began."),
+                        APIParameter(.query, "iss", "The issuer's name for itself (RFC 9207)."),
+                        APIParameter(.query, "error", "Why the issuer refuses."),
+                        APIParameter(.query, "error_description", "The same in words."),
+                    ],
+                    answers: [
+                        APIAnswer("Signed in or not, at `/console/`", status: 303, headers: ["Location", "Set-Cookie"])
+                    ], errors: [404, 421, 503]), access: .anyone
+            ) { call async throws(GoogleError) in try await call.endSignIn() },
+            operation(
+                APIOperation(
                     "readSession", "GET", "/console/session", tag: "Console",
                     summary: "Who is signed in to the console, and what they may see there",
                     answers: [.json("Who, or nobody", .schema("ConsoleSession"))], errors: [421]), access: .anyone
@@ -73,11 +96,14 @@ extension ControlOperations {
         "ConsoleCode": .objectSchema(
             ["code": text, "path": text, "expires": text], required: ["code", "path", "expires"]),
         "ConsoleCredential": .objectSchema(["code": text, "token": text, "user": text]),
+        "ConsoleIssuer": .objectSchema(["issuer": text], required: ["issuer"]),
+        "ConsolePlace": .objectSchema(["location": text], required: ["location"]),
         "ConsoleSession": .objectSchema(
             [
                 "signedIn": ["type": "boolean"], "principal": ["type": "object"], "user": text, "expires": text,
                 "version": text, "mayOperate": ["type": "boolean"], "mayReadAll": ["type": "boolean"],
                 "scopes": .listSchema(["type": "object"]), "paths": .listSchema(text),
+                "issuers": .listSchema(text), "problem": text, "location": text,
             ], required: ["signedIn"]),
     ]
 }

@@ -1,0 +1,32 @@
+package import StalecastWire
+
+/// Counts of events within a minute, by name: of an address, or of the holder of a credential.
+package struct RecentCounts: Sendable {
+    /// Names that are remembered; there is no room for others while there are more.
+    private static let mostNames = 1024
+
+    private var counts: [String: (since: Timestamp, count: Int)] = [:]
+
+    package init() {}
+
+    package mutating func hasRoom(for name: String, below most: Int, at now: Timestamp) -> Bool {
+        let minuteAgo = now.advanced(by: .seconds(-60))
+        counts = counts.filter { minuteAgo < $0.value.since }
+        return counts[name].map { $0.count < most } ?? (counts.count < Self.mostNames)
+    }
+
+    package mutating func count(_ name: String, at now: Timestamp) { counts[name, default: (now, 0)].count += 1 }
+}
+
+/// Makes secrets of 256 bits, as 64 hexadecimal digits.
+struct SecretMaker: Sendable {
+    /// 64 bits that cannot be guessed.
+    let random: @Sendable () -> UInt64
+
+    func callAsFunction() -> String {
+        (0..<4).map { _ in
+            let digits = String(random(), radix: 16)
+            return String(repeating: "0", count: 16 - digits.count) + digits
+        }.joined()
+    }
+}
