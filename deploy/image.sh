@@ -38,8 +38,7 @@ mkdir -p "$state"
 state=$(realpath "$state")
 export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(date +%s)}
 version=$("$binary" version)
-# Tags have no plus sign.
-version=${version//+/-}
+version=$(semantic "$version")
 run() { buildah --storage-driver vfs --root "$state/storage" --runroot "$state/run" "$@"; }
 
 # has_image NAME: whether it is there.

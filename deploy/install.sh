@@ -39,7 +39,7 @@ trap 'rm -rf "$work"' EXIT
 # Linked in, not compiled in: a plain `swift build` needs no git, and another commit compiles nothing again.
 read -r build revision < <(describe_build)
 printf 'const char *stalecast_build(void) { return "%s"; }\nconst char *stalecast_revision(void) { return "%s"; }\n' \
-    "${build#-}" "$revision" >"$work/build.c"
+    "$build" "$revision" >"$work/build.c"
 clang -c -O1 -fPIC -o "$work/build.o" "$work/build.c"
 # What is compiled already is linked once more: the package manager's --static-swift-stdlib would compile everything
 # again. Foundation's parts do not name the archives they need themselves.

@@ -51,21 +51,30 @@ stop_service() {
     fi
 }
 
-# describe_build: the number and short name of this commit ("git14.51b72f7"), then its whole name. The first is empty for
-# a commit with the tag of its release, both without git; $BUILD_NUMBER and $BUILD_REVISION say them where git cannot.
-# Numbers grow from commit to commit, so package managers see which of two builds is newer.
+# release: the release that this source is, or becomes.
+release() { sed -n 's/.*static let release = "\(.*\)"/\1/p' Sources/StalecastDaemon/Daemon.swift; }
+
+# describe_build: what follows the release in the version, then the commit's whole name. "release" where the tag of the
+# release is; before it the commit's number and short name ("git14.51b72f7"): numbers grow from commit to commit, so package
+# managers see which of two builds is newer. $BUILD_NUMBER and $BUILD_REVISION say both where there is no git, else "dev".
 describe_build() {
-    local commit release build
+    local commit build
     if ! commit=$(git rev-parse HEAD 2>/dev/null); then
-        printf '%s %s\n' "${BUILD_NUMBER:--}" "${BUILD_REVISION:-}"
+        printf '%s %s\n' "${BUILD_NUMBER:-dev}" "${BUILD_REVISION:-}"
         return
     fi
-    release=$(sed -n 's/.*static let release = "\(.*\)"/\1/p' Sources/StalecastDaemon/Daemon.swift)
     build=git$(git rev-list --count HEAD).${commit:0:7}
-    if git tag --points-at HEAD | grep -qxE "v?${release//./\\.}"; then build=-; fi
-    if [[ -n $(git status --porcelain) ]]; then build=git$(git rev-list --count HEAD).${commit:0:7}.changed; fi
+    if [[ -n $(git status --porcelain) ]]; then
+        build+=.changed
+    elif git tag --points-at HEAD | grep -qxF -e "v$(release)" -e "$(release)"; then
+        build=release
+    fi
     printf '%s %s\n' "$build" "$commit"
 }
+
+# semantic VERSION: the same version as charts and images spell it. They have no "~", and compare what stands between dots:
+# 0.3.0~git14.51b72f7 is 0.3.0-git.14.g51b72f7.
+semantic() { sed -e 's/~git\([0-9]*\)\./-git.\1.g/' -e 's/~/-/' <<<"$1"; }
 
 # Ends with a sentence when there is no Swift.
 require_swift() {

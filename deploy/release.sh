@@ -13,8 +13,9 @@ Wants a clone without changes. Runs deploy/test.sh --strict, builds the binary o
   stalecast-VERSION.tgz (the chart)     stalecast-VERSION.cdx.json (CycloneDX)         SHA256SUMS
   SHA256SUMS.asc (with --sign)
 
-The version is that of Sources/StalecastDaemon/Daemon.swift when this commit has the tag VERSION or vVERSION, else
-VERSION+gitNUMBER.COMMIT, which every package manager sorts behind it. Times are the commit's (SOURCE_DATE_EPOCH), so
+The version is that of Sources/StalecastDaemon/Daemon.swift when this commit has the tag VERSION or vVERSION. Before
+that it is VERSION~gitNUMBER.COMMIT, which Debian sorts before VERSION; chart and image spell it VERSION-git.NUMBER.gCOMMIT.
+A tag of another version, or one that deploy/CHANGES.md has no heading for, is refused. Times are the commit's (SOURCE_DATE_EPOCH), so
 the same binary gives the same bytes, and linking the same objects twice gives the same binary. What compiling makes differ is
 the place: source paths are written into it (235 of them, BoringSSL's). Two compilations
 were not compared, nor two images.
@@ -55,6 +56,15 @@ if [[ -z $binary ]]; then
         echo 'This clone has changes: commit them, or clone anew.' >&2
         exit 1
     fi
+    for tag in $(git tag --points-at HEAD 'v*'); do
+        if [[ $tag != "v$(release)" ]]; then
+            echo "This commit has the tag $tag, and Sources/StalecastDaemon/Daemon.swift says $(release)." >&2
+            exit 1
+        elif ! grep -qx "## $(release)" deploy/CHANGES.md; then
+            echo "This commit has the tag $tag, and deploy/CHANGES.md has no heading \"## $(release)\"." >&2
+            exit 1
+        fi
+    done
     if ((tests)); then deploy/test.sh --strict; fi
     deploy/install.sh --to "$work/bin"
     binary=$work/bin/stalecast
@@ -85,14 +95,15 @@ rm -r "$work/$name/share/lintian"
 cp deploy/stalecast.service deploy/stalecast.socket "$work/$name"
 pack "$to/$name.tar.gz" "$work/$name"
 
+semantic=$(semantic "$version")
 mkdir "$work/chart"
 cp -rL deploy/chart "$work/chart/stalecast"
 rm "$work/chart/stalecast/monitoring/alerts.test.yaml" "$work/chart/stalecast/monitoring/dashboard.json"
-sed -i -e '/^# Both versions/d' -e "s/^\(version\|appVersion\): .*/\1: $version/" "$work/chart/stalecast/Chart.yaml"
-pack "$to/stalecast-$version.tgz" "$work/chart/stalecast"
+sed -i -e '/^# Both versions/d' -e "s/^\(version\|appVersion\): .*/\1: $semantic/" "$work/chart/stalecast/Chart.yaml"
+pack "$to/stalecast-$semantic.tgz" "$work/chart/stalecast"
 
 deploy/sbom.py "$binary" >"$to/stalecast-$version.cdx.json"
-if ((image)); then deploy/image.sh --binary "$binary" --to "$to/stalecast-$version.oci.tar"; fi
+if ((image)); then deploy/image.sh --binary "$binary" --to "$to/stalecast-$semantic.oci.tar"; fi
 (cd "$to" && sha256sum -- * >"$work/sums" && mv "$work/sums" SHA256SUMS)
 if [[ -n $key ]]; then gpg --batch --yes --local-user "$key" --armor --detach-sign "$to/SHA256SUMS"; fi
 ls -l "$to"

@@ -14,17 +14,18 @@ import Synchronization
 
 /// The running version.
 package enum DaemonVersion {
-    /// The release that this source is, or comes after.
-    private static let release = "0.2.0"
+    /// The release that this source is, or becomes.
+    private static let release = "0.3.0"
 
-    /// `0.2.0`; `0.2.0+git14.51b72f7` for a build between two releases, which deploy/install.sh made.
+    /// `0.3.0` at the commit with this release's tag; `0.3.0~git14.51b72f7` at a commit before it, `0.3.0~dev` in a plain
+    /// `swift build`. Package managers sort all of these before `0.3.0` and behind the release before it.
     package static let text = spelled(release, build: String(cString: stalecast_build()))
 
     /// The commit; empty for a plain `swift build`.
     package static let revision = String(cString: stalecast_revision())
 
     package static func spelled(_ release: String, build: String) -> String {
-        build.isEmpty ? release : "\(release)+\(build)"
+        build == "release" ? release : "\(release)~\(build.isEmpty ? "dev" : build)"
     }
 }
 

@@ -39,8 +39,9 @@ import Testing
     }
 
     @Test func aBuildBetweenTwoReleasesSaysSo() {
-        #expect(DaemonVersion.spelled("0.2.0", build: "") == "0.2.0")
-        #expect(DaemonVersion.spelled("0.2.0", build: "git14.51b72f7") == "0.2.0+git14.51b72f7")
+        #expect(DaemonVersion.spelled("0.2.0", build: "release") == "0.2.0")
+        #expect(DaemonVersion.spelled("0.2.0", build: "git14.51b72f7") == "0.2.0~git14.51b72f7")
+        #expect(DaemonVersion.spelled("0.2.0", build: "") == "0.2.0~dev")
     }
 
     @Test func aContainerIsNotAskedToSetTheMachinesClock() {

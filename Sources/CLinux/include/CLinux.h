@@ -126,8 +126,8 @@ uint64_t stalecast_thread_cpu_ns(void);
 uint64_t stalecast_process_cpu_ns(void);
 uint64_t stalecast_monotonic_ns(void);
 
-// The build between two releases that this is ("git14.51b72f7"), and the commit it is of. Both are empty in a plain
-// `swift build`: deploy/install.sh links others in their place.
+// "release", or the number and short name of a commit before it ("git14.51b72f7"); and the whole name of the commit. Both
+// are empty in a plain `swift build`: deploy/install.sh links others in their place.
 const char *stalecast_build(void);
 const char *stalecast_revision(void);
 

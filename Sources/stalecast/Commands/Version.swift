@@ -7,8 +7,8 @@ struct Version: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Print the version of this binary.",
         discussion: """
-            A build between two releases has the number of its commit behind a plus sign. With --json the whole commit is \
-            printed, too.
+            A build before a release is named after that release, with the number of its commit: 0.3.0~git14.51b72f7 comes \
+            before 0.3.0. With --json the whole commit is printed, too.
 
             Examples:
               stalecast version

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from harness.daemon import LONG, REPOSITORY
+from harness.debian import semantic
 
 DEPLOY = REPOSITORY / "deploy"
 STATE = REPOSITORY / ".build-venv/image"
@@ -61,7 +62,7 @@ def image(request, tool, tmp_path_factory):
     shipped = request.getfixturevalue("shipped")
     archive = tmp_path_factory.mktemp("image") / "stalecast.oci.tar"
     print(run(DEPLOY / "image.sh", "--binary", shipped, "--to", archive, "--state", STATE))
-    name = "localhost/stalecast:" + run(shipped, "version").strip()
+    name = "localhost/stalecast:" + semantic(run(shipped, "version").strip())
     container = run(*BUILDAH, "from", "--pull-never", name).strip()
     settings = json.loads(run(*BUILDAH, "inspect", "--type", "image", name))["Docker"]["config"]
     yield archive, settings, Path(run(*BUILDAH, "mount", container).strip())

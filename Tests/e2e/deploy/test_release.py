@@ -5,14 +5,16 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tarfile
 import tempfile
+from pathlib import Path
 
 import pytest
 import yaml
 
 from harness.daemon import LONG, REPOSITORY
-
+from harness.debian import semantic
 
 
 @pytest.fixture(scope="module")
@@ -52,9 +54,9 @@ def released(shipped, signer, tmp_path_factory):
 @pytest.mark.limit(900)
 def test_a_release_is_complete_and_its_sums_are_right(released, signer, version):
     names = {path.name for path in released.iterdir()}
-    assert {f"stalecast-{version}.tgz", f"stalecast-{version}.cdx.json", "SHA256SUMS"} < names
+    assert {f"stalecast-{semantic(version)}.tgz", f"stalecast-{version}.cdx.json", "SHA256SUMS"} < names
     assert [name for name in names if name.endswith(".deb")] and [name for name in names if name.endswith(".tar.gz")]
-    assert f"stalecast-{version}.oci.tar" in names or not LONG or os.geteuid() != 0
+    assert f"stalecast-{semantic(version)}.oci.tar" in names or not LONG or os.geteuid() != 0
     subprocess.run(["sha256sum", "--check", "--quiet", "--strict", "SHA256SUMS"], cwd=released, check=True)
     summed = {line.split()[1] for line in (released / "SHA256SUMS").read_text().splitlines()}
     assert summed == names - {"SHA256SUMS", "SHA256SUMS.asc"}
@@ -62,14 +64,86 @@ def test_a_release_is_complete_and_its_sums_are_right(released, signer, version)
 
 
 @pytest.mark.skipif("STALECAST_SHIPPED" in os.environ, reason="a given binary may be of another commit")
-def test_a_build_between_two_releases_sorts_behind_the_first(shipped, version):
+def test_a_binary_knows_its_commit(shipped, version):
     said = json.loads(subprocess.run([shipped, "version", "--json"], capture_output=True, text=True, check=True).stdout)
     commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout
     assert said["version"] == version and said["revision"] == commit.strip()
-    release, _, build = version.partition("+")
-    if build:
-        assert re.fullmatch(rf"git\d+\.{commit[:7]}(\.changed)?", build), build
-        assert subprocess.run(["dpkg", "--compare-versions", version, "gt", release], check=False).returncode == 0
+    build = version.partition("~")[2]
+    assert not build or re.fullmatch(rf"git\d+\.{commit[:7]}(\.changed)?", build), build
+
+
+class Repository:
+    """A repository of few commits and tags of its own, with this one's scripts and version."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.version_file = directory / "Sources/StalecastDaemon/Daemon.swift"
+        self.version_file.parent.mkdir(parents=True)
+        shutil.copy(REPOSITORY / "Sources/StalecastDaemon/Daemon.swift", self.version_file)
+        shutil.copytree(REPOSITORY / "deploy", directory / "deploy")
+        self.release = re.search(r'release = "(.*)"', self.version_file.read_text()).group(1)
+        self.git("init", "-q")
+        self.git("config", "user.name", "a")
+        self.git("config", "user.email", "a@example.org")
+        self.git("add", ".")
+        self.commit()
+
+    def git(self, *words):
+        subprocess.run(["git", "-C", self.directory, *words], check=True, capture_output=True)
+
+    def commit(self):
+        self.git("commit", "-qa", "--allow-empty", "-m", "Another")
+
+    def version(self):
+        """Version of what deploy/install.sh would link here, and how charts and images spell it."""
+        script = 'source deploy/packages.sh; read -r build _ < <(describe_build); [ $build = release ] && v=$(release) || v=$(release)~$build'
+        done = subprocess.run(["bash", "-c", f"{script}; echo $v; semantic $v"], cwd=self.directory, text=True,
+                              capture_output=True, check=True)
+        return done.stdout.split()
+
+
+@pytest.fixture
+def repository(tool, tmp_path):
+    tool("git")
+    return Repository(tmp_path / "repository")
+
+
+def is_before(one, other):
+    """Whether Debian sorts the first before the second, and SemVer its spelling before the other's."""
+    def order(version):
+        core, _, before = version.partition("-")
+        parts = [(0, int(each), "") if each.isdigit() else (1, 0, each) for each in before.split(".")]
+        return ([int(each) for each in core.split(".")], not before, parts)
+    dpkg = subprocess.run(["dpkg", "--compare-versions", one[0], "lt", other[0]], check=False)
+    return dpkg.returncode == 0 and order(one[1]) < order(other[1])
+
+
+def test_versions_sort_from_release_to_release(repository):
+    release = repository.release
+    versions = [["0.2.0+git14.51b72f7", "0.2.0"]]
+    for _ in range(10):  # the number gets a second digit on the way
+        repository.commit()
+        versions.append(repository.version())
+    repository.git("tag", f"v{release}")
+    versions.append(repository.version())
+    assert versions[-1] == [release, release]
+    assert re.fullmatch(rf"{release}-git\.11\.g[0-9a-f]{{7}}", versions[-2][1]), "a number with a zero in front is no SemVer"
+    assert all(is_before(one, other) for one, other in zip(versions, versions[1:])), versions
+    (repository.directory / "deploy/CHANGES.md").write_text("changed")
+    assert re.fullmatch(rf"{release}~git11\.[0-9a-f]{{7}}\.changed", repository.version()[0]), "no longer what the tag names"
+    shutil.rmtree(repository.directory / ".git")
+    assert repository.version() == [f"{release}~dev", f"{release}-dev"]
+
+
+@pytest.mark.parametrize("tag,said", (("v9.9.9", "Daemon.swift says"), ("v{release}", "CHANGES.md has no heading")))
+def test_a_tag_that_the_source_denies_is_not_released(repository, tag, said):
+    changes = repository.directory / "deploy/CHANGES.md"
+    changes.write_text(changes.read_text().replace(f"## {repository.release}\n", ""))
+    repository.commit()
+    repository.git("tag", tag.format(release=repository.release))
+    done = subprocess.run(["deploy/release.sh", "--no-tests", "--no-image"], cwd=repository.directory, capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 1 and said in done.stderr, done.stderr
 
 
 def test_the_bill_of_materials_is_cyclonedx(released, version):
@@ -94,9 +168,9 @@ def test_the_archive_has_a_binary_that_runs(released, version, tmp_path):
 
 def test_the_packaged_chart_has_the_version_and_renders(released, version):
     helm = pytest.importorskip("helm_python", reason="helm-python-sdk is not installed: the chart was not read")
-    chart = helm.Chart.load(released / f"stalecast-{version}.tgz")
-    assert chart.metadata["version"] == chart.metadata["appVersion"] == version
-    assert f'stalecast:{version.replace("+", "-")}"' in "".join(chart.render({}, name="demo", namespace="config").values())
+    chart = helm.Chart.load(released / f"stalecast-{semantic(version)}.tgz")
+    assert chart.metadata["version"] == chart.metadata["appVersion"] == semantic(version)
+    assert f'stalecast:{semantic(version)}"' in "".join(chart.render({}, name="demo", namespace="config").values())
 
 
 @pytest.mark.limit(900)
@@ -107,10 +181,30 @@ def test_a_second_release_has_the_same_bytes(released, shipped, tmp_path):
     assert (again / "SHA256SUMS").read_text().splitlines() == wanted
 
 
+WORKFLOWS = sorted((REPOSITORY / ".github/workflows").glob("*.yml"))
+
+
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda path: path.name)
+def test_a_workflow_has_the_form_of_one(path, tool, tmp_path):
+    """The forge's schema, and the shell of each step as the runner starts it."""
+    checker = Path(sys.executable).parent / "check-jsonschema"
+    if not checker.exists():
+        pytest.skip("check-jsonschema is not installed: this check did not run")
+    done = subprocess.run([checker, "--builtin-schema", "vendor.github-workflows", path], capture_output=True, text=True,
+                          check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    for job in yaml.safe_load(path.read_text())["jobs"].values():
+        for number, step in enumerate(step for step in job["steps"] if "run" in step):
+            script = tmp_path / f"step{number}.sh"
+            script.write_text("#!/bin/bash -e\n" + step["run"])
+            done = subprocess.run([tool("shellcheck"), script], capture_output=True, text=True, check=False)
+            assert done.returncode == 0, done.stdout
+
+
 def test_workflows_call_what_exists():
     """They run at the forge only; here: every command of ours in them is there, and takes the options it is given."""
-    steps = [step for path in (REPOSITORY / ".github/workflows").glob("*.yml")
-             for job in yaml.safe_load(path.read_text())["jobs"].values() for step in job["steps"]]
+    steps = [step for path in WORKFLOWS for job in yaml.safe_load(path.read_text())["jobs"].values()
+             for step in job["steps"]]
     commands = [line.split() for step in steps for line in step.get("run", "").splitlines()
                 if re.match(r"deploy/|\.ci/", line)]
     assert {command[0] for command in commands} == {".ci/run", "deploy/test.sh", "deploy/release.sh"}

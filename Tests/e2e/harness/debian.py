@@ -20,6 +20,11 @@ def run(*command, **options):
     return done.stdout
 
 
+def semantic(version):
+    """The version as charts and images spell it."""
+    return re.sub(r"~git(\d+)\.", r"-git.\1.g", version)
+
+
 def build_package(binary, directory):
     """The Debian package of a binary, lightly compressed, always with the same times."""
     run(REPOSITORY / "deploy/debian/build.sh", "--binary", binary, "--to", directory, env={

@@ -2,7 +2,7 @@
 {{- define "stalecast.name" -}}{{ printf "%s" .Release.Name | trunc 52 | trimSuffix "-" }}{{- end -}}
 
 {{/* Tags and labels have no plus sign, which the version of a build between two releases has. */}}
-{{- define "stalecast.tag" -}}{{ .Values.image.tag | default (.Chart.AppVersion | replace "+" "-") }}{{- end -}}
+{{- define "stalecast.tag" -}}{{ .Values.image.tag | default .Chart.AppVersion }}{{- end -}}
 
 {{- define "stalecast.selector" -}}
 app.kubernetes.io/name: stalecast
