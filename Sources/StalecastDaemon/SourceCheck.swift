@@ -90,7 +90,7 @@ package struct SourceCheck: Sendable {
         object["versionNumber"] = version.map { .string(String($0)) }
         object["etag"] = sight.etag.map(JSONValue.string)
         var sentences = [
-            "a template with \(template.allParameters.count) parameters and \(template.conditions.count) conditions, "
+            "a template, parameters: \(template.allParameters.count), conditions: \(template.conditions.count); "
                 + "read in \(Int((took / .milliseconds(1)).rounded())) ms"
         ]
         sentences.append(

@@ -140,8 +140,9 @@ package struct SystemCheck {
             subject: "clock",
             sentence: state == 1
                 ? "the clock is kept by a time service"
-                : "no time service keeps the clock: signatures and times in messages go wrong with it"
-                    + (isContainer ? "; the machine of this container needs one" : ""),
+                : isContainer
+                    ? "the clock is the host's; whether a time service keeps it cannot be seen from this container"
+                    : "no time service keeps the clock: signatures and times in messages go wrong with it",
             command: state == 1 || isContainer ? nil : "timedatectl set-ntp true")
     }
 

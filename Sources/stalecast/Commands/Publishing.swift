@@ -22,7 +22,7 @@ struct ProposeOptions: ParsableArguments {
 
     @Option(
         help: ArgumentHelp(
-            "Keep it as a proposal that publishes itself then: a time, or how long until then, such as 2h.",
+            "Keep it as a proposal that publishes itself then: 2026-12-01T09:00:00Z, or how long until then, such as 2h.",
             valueName: "time"))
     var at: FutureTime?
 

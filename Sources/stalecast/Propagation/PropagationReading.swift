@@ -103,13 +103,15 @@ package struct PropagationReading {
 
     private var remarks: [String] {
         let counts = [
-            (streams("backlogged"), "streams read too slowly and get it when they can"),
-            (streams("left"), "streams ended before they were told"),
-            (clients("failed"), "clients say that they failed"),
-            (clients("left"), "clients went without having fetched"),
-            (clients("unidentifiedStreams"), "streams do not say whose they are"),
+            (streams("backlogged"), "stream", "too slow to read it at once, told later"),
+            (streams("left"), "stream", "ended before it was told"),
+            (clients("failed"), "client", "reported a failure"),
+            (clients("left"), "client", "went without having fetched"),
+            (clients("unidentifiedStreams"), "stream", "gave no client id"),
         ]
-        return counts.filter { $0.0 > 0 }.map { "\(PublishCounts.grouped($0.0)) \($0.1)" }
+        return counts.filter { $0.0 > 0 }.map { count, noun, what in
+            "\(PublishCounts.grouped(count)) \(count == 1 ? noun : noun + "s") \(what)"
+        }
     }
 
     /// Counts over the logarithm of the time.

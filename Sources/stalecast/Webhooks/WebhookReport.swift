@@ -79,7 +79,7 @@ package struct WebhookReport {
     private var nextTry: String? {
         guard let delivery = webhook["delivery"], let time = delivery["nextAttemptTime"]?.string else { return nil }
         let failures = delivery["consecutiveFailures"]?.int64 ?? 0
-        return "\(clockTime(time)), after \(failures) failures in a row"
+        return "\(clockTime(time)), failures in a row: \(failures)"
     }
 
     private var lastFailure: String? {

@@ -236,7 +236,7 @@ async def test_the_command_line_shows_and_tries_sources(launch, origin):
     listed = json.loads(await asyncio.to_thread(stalecast, "sources", "--data", daemon.data, "--json"))
     assert listed["sources"][0]["kind"] == "http" and listed["sources"][0]["adopted"] == 1
     said = await asyncio.to_thread(stalecast, "sources", "check", "--config", daemon.config)
-    assert "1 parameters and 0 conditions" in said
+    assert "parameters: 1, conditions: 0" in said
     found = json.loads(await asyncio.to_thread(stalecast, "sources", "check", "--config", daemon.config, "--json"))
     assert found["sources"][0]["ok"] is True and found["sources"][0]["etag"] == origin.etag
     origin.fault = Answer(500)
