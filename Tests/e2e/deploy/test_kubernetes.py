@@ -48,6 +48,12 @@ VALUES["a cluster over TLS"] = {
                 "etcd": {"endpoints": ["https://etcd.example.org:2379"], "tlsSecret": "etcd-client",
                          "user": "stalecast", "passwordSecret": "etcd-password"}},
 }
+EDGES = {
+    "mode": "cluster", "control": {"tokenSecret": "stalecast-token"}, "config": {"cluster": {"maxUnverified": "1h"}},
+    "cluster": {"replicas": 2, "role": "edge",
+                "etcd": {"endpoints": ["https://etcd.example.org:2379"], "user": "edge", "passwordSecret": "etcd-password"}},
+}
+VALUES["edges of a cluster"] = EDGES
 FILES = {
     "extraVolumes": [{"name": "tls", "secret": {"secretName": "edge-tls"}},
                      {"name": "account", "projected": {"sources": [{"serviceAccountToken": {"path": "token"}}]}}],
@@ -172,7 +178,11 @@ def test_only_a_cluster_has_several_replicas(chart, name):
         [daemon] = workload["spec"]["template"]["spec"]["containers"]
         mounts = [mount["mountPath"] for mount in daemon["volumeMounts"]]
         files = [etcd.get(key) for key in ("caFile", "certificate", "key", "passwordFile")]
-        for file in [yaml.safe_load(text)["webhooks"]["keyFile"], *files]:
+        is_edge = values.get("role") == "edge"
+        config = yaml.safe_load(text)
+        assert config["cluster"].get("role") == ("edge" if is_edge else None)
+        assert ("webhooks" in config) != is_edge, "an edge calls no webhook, and has no key of theirs"
+        for file in [config.get("webhooks", {}).get("keyFile"), *files]:
             assert file is None or any(file.startswith(mount + "/") for mount in mounts), file
 
 
@@ -197,7 +207,8 @@ def test_a_grace_period_the_daemon_cannot_keep_is_refused(chart):
 
 @pytest.mark.parametrize("values", (
     {"replicas": 2}, {"mode": "cluster"}, {**CLUSTER, "control": {}}, {**CLUSTER, "cluster": {"replicas": 0}},
-    {**CLUSTER, "cluster": {"keySecret": "k", "etcd": {"endpoints": []}}},
+    {**CLUSTER, "cluster": {"keySecret": "k", "etcd": {"endpoints": []}}}, {**CLUSTER, "cluster": {"role": "x"}},
+    {**EDGES, "config": {"cluster": {"role": "core"}}}, {**EDGES, "cluster": {**EDGES["cluster"], "role": "core"}},
     {**CLUSTER, "config": {"store": {"etcd": {"user": "u"}}}}, {**CLUSTER, "config": {"cluster": {"node": "a"}}},
     {"mode": "sidecar"}, {"image": {"tag": "latest"}},
     {"config": {"data": "/elsewhere"}}, {"config": {"edge": {"listen": "0.0.0.0:1"}}},

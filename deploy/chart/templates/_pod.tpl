@@ -32,7 +32,11 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{- $_ := merge $etcd (dict "user" .Values.cluster.etcd.user "passwordFile" "/etc/stalecast-etcd/password/password") -}}
 {{- end -}}
 {{- $own := dict "store" (dict "etcd" $etcd) "cluster" (dict "name" .Values.cluster.name) -}}
+{{- if eq .Values.cluster.role "edge" -}}
+{{- $_ := set $own.cluster "role" "edge" -}}
+{{- else -}}
 {{- $_ := set $own "webhooks" (dict "keyFile" "/etc/stalecast-key/webhooks.key") -}}
+{{- end -}}
 {{- mergeOverwrite $own .Values.config | toYaml -}}
 {{- else -}}
 {{- toYaml .Values.config -}}
@@ -42,7 +46,9 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 {{/* Secrets of cluster mode: name of the volume, the Secret, where it is mounted. */}}
 {{- define "stalecast.clusterSecrets" -}}
 {{- if eq .Values.mode "cluster" -}}
+{{- if ne .Values.cluster.role "edge" }}
 - {name: key, secret: {{ .Values.cluster.keySecret }}, path: /etc/stalecast-key}
+{{- end }}
 {{- with .Values.cluster.etcd.tlsSecret }}
 - {name: etcd-tls, secret: {{ . }}, path: /etc/stalecast-etcd/tls}
 {{- end }}
