@@ -123,6 +123,6 @@ private func client(_ name: String) -> ClientIdentity { ClientIdentity(name)! }
         var change = TemplateChange.make(1)
         change.notes.fetchWindowMs = 4711
         node.hub.announce(change, at: 1)
-        #expect(node.book.propagation(of: .demo)?.fetchWindowMs == 4711)
+        #expect(node.book.propagation(of: .demo)?.fetches.windowMs == 4711)
     }
 }

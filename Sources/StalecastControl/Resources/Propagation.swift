@@ -287,14 +287,15 @@ extension RolloutStatus {
         object["ageSeconds"] = .double(ageSeconds)
         object["state"] = .string(state.rawValue)
         object["partial"] = .bool(isPartial)
-        object["fetchWindowMs"] = .int(fetchWindowMs)
+        object["fetchWindowMs"] = .int(fetches.windowMs)
         object["streams"] = streams.json
         object["clients"] = clients.json
         object["times"] = ["sent": sent.json, "fetched": fetched.json, "active": active.json]
         guard isFromMemory else { return object }
         if hasCurve, !isPartial { object["curve"] = curve }
         object["fetches"] = [
-            "answers": .int(answers), "errors": .int(errors), "peakPerSecond": .int(peakPerSecond),
+            "answers": .int(fetches.answers), "errors": .int(fetches.errors),
+            "peakPerSecond": .int(fetches.peakPerSecond),
         ]
         return object
     }

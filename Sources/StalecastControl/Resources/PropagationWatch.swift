@@ -75,7 +75,7 @@ extension Call {
         guard least >= 0 else { throw .invalidField("minClients", "minClients must not be negative") }
         return PropagationGoal(
             stage: stage, target: try target(), minClients: Int(clamping: least),
-            timeout: try timeout() ?? .milliseconds(60_000 + rolloutStatus.fetchWindowMs))
+            timeout: try timeout() ?? .milliseconds(60_000 + rolloutStatus.fetches.windowMs))
     }
 
     private func target() throws(GoogleError) -> Double {

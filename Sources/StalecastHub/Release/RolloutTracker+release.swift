@@ -77,12 +77,12 @@ extension RolloutTracker {
             var clients = versions.clients(having: version, in: scope)
             for (place, rollout) in (versions.rollouts[scope] ?? []).enumerated() where rollout.version == version {
                 let stage = versions.propagation(scope, place, at: now)
-                clients.answers += stage.answers
-                clients.errors += stage.errors
+                clients.answers += stage.fetches.answers
+                clients.errors += stage.fetches.errors
                 clients.reach.told += stage.clients.awaited
                 clients.reach.fetched += stage.clients.fetched
                 clients.reach.failed += stage.clients.failed
-                guard stage.ageSeconds >= Double(stage.fetchWindowMs) / 1000 + Self.patience else { continue }
+                guard stage.ageSeconds >= Double(stage.fetches.windowMs) / 1000 + Self.patience else { continue }
                 clients.told += stage.clients.awaited
                 clients.silent += stage.clients.behind
             }
@@ -94,14 +94,14 @@ extension RolloutTracker {
 extension RolloutState {
     fileprivate func clients(having version: VersionNumber, in scope: Scope) -> ReleaseClients {
         var clients = ReleaseClients()
-        guard let number = number(known: scope) else { return clients }
+        guard let number = names.number(known: scope) else { return clients }
         let wanted = UInt32(clamping: version.rawValue)
         func has(_ entry: ClientTable.Entry) -> Bool {
             entry.scope == number && entry.fetched >= wanted && !entry.isCountedElsewhere
         }
         clients.fetched = table.entries.count(where: has) * table.weight
         clients.failed =
-            failures.count { key, failure in
+            failures.all.count { key, failure in
                 guard failure.version >= wanted, let place = table.place(of: key) else { return false }
                 return has(table.entries[place]) && table.entries[place].active < wanted
             } * table.weight

@@ -46,6 +46,8 @@ struct ClientTable {
     private var ids: [UInt8] = []
     private var idStarts: [UInt32] = []
     private(set) var addresses: [UInt64] = []
+    /// New ids that clients of one address may bring within a minute.
+    var newIDs = AddressBudget(perAddress: 1024, total: .max, period: 600)
 
     init(cap: Int, keepsNames: Bool) {
         self.cap = cap

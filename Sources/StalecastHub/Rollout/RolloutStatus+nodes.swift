@@ -7,7 +7,7 @@ extension RolloutStatus {
     package var shared: JSONValue {
         var object = record.object ?? [:]
         object["c"] = .bool(isCounted)
-        object["e"] = .int(errors)
+        object["e"] = .int(fetches.errors)
         object["x"] = .array([streams.received, streams.receivedUnknown, streams.polls].map { .int($0) })
         object["ns"] = .int(streams.nanoseconds)
         object["h"] = .array([sent, fetched, active].map { .array($0.counts.map { .int($0) }) })
@@ -19,7 +19,7 @@ extension RolloutStatus {
         self.init(record: value, of: version)
         isFromMemory = true
         isCounted = value["c"]?.bool ?? false
-        errors = Self.count(value["e"])
+        fetches.errors = Self.count(value["e"])
         let streams = value["x"]?.array ?? []
         guard streams.count == 3, let histograms = value["h"]?.array, histograms.count == 3 else { return nil }
         self.streams.received = Self.count(streams[0])
@@ -50,9 +50,9 @@ extension RolloutStatus {
             all.clients.unknown += other.clients.unknown
             all.clients.unidentifiedStreams += other.clients.unidentifiedStreams
             all.clients.weight = max(all.clients.weight, other.clients.weight)
-            all.answers += other.answers
-            all.errors += other.errors
-            all.peakPerSecond += other.peakPerSecond
+            all.fetches.answers += other.fetches.answers
+            all.fetches.errors += other.fetches.errors
+            all.fetches.peakPerSecond += other.fetches.peakPerSecond
         }
         let rolloutStatuses = [self] + others
         all.sent.gather(

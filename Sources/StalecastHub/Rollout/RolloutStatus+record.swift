@@ -5,8 +5,8 @@ extension RolloutStatus {
     package var record: JSONValue {
         let counts = [
             streams.streams, streams.told, streams.left, streams.joined, clients.audience, clients.fetched,
-            clients.active, clients.failed, clients.left, clients.unidentifiedStreams, clients.weight, answers,
-            peakPerSecond,
+            clients.active, clients.failed, clients.left, clients.unidentifiedStreams, clients.weight,
+            fetches.answers, fetches.peakPerSecond,
         ]
         let times = [sent, fetched, active].map { stageTimes in
             JSONValue.array(
@@ -17,7 +17,7 @@ extension RolloutStatus {
         var record: JSONObject = [
             "p": .string(previous.map { "\($0)" } ?? ""), "at": .int(announceTime.microseconds),
             "s": .string((state.isDone ? .converged : state).rawValue), "r": .bool(isPartial),
-            "w": .int(fetchWindowMs), "n": .array(counts.map { .int($0) }), "t": .array(times),
+            "w": .int(fetches.windowMs), "n": .array(counts.map { .int($0) }), "t": .array(times),
         ]
         // Daemons of before know four states.
         if state.isDone, state != .converged { record["z"] = .string(state.rawValue) }
@@ -33,14 +33,15 @@ extension RolloutStatus {
         else { return nil }
         self.init(
             version: version, previous: record["p"]?.string.flatMap { VersionNumber($0) },
-            announceTime: Timestamp(microseconds: at), state: state, isPartial: record["r"]?.bool ?? false,
-            fetchWindowMs: min(Self.count(record["w"]), 86_400_000))
+            announceTime: Timestamp(microseconds: at), state: state, isPartial: record["r"]?.bool ?? false)
+        fetches.windowMs = min(Self.count(record["w"]), 86_400_000)
         ageSeconds = Double(max(0, (Timestamp.now().microseconds - at) / 1000)) / 1000
         (streams.streams, streams.left, streams.joined) = (counts[0], counts[2], counts[3])
         streams.backlogged = max(0, counts[0] - counts[1] - counts[2])
         (clients.audience, clients.fetched, clients.active) = (counts[4], counts[5], counts[6])
         (clients.failed, clients.left, clients.unidentifiedStreams) = (counts[7], counts[8], counts[9])
-        (clients.weight, answers, peakPerSecond) = (max(1, counts[10]), counts[11], counts[12])
+        clients.weight = max(1, counts[10])
+        (fetches.answers, fetches.peakPerSecond) = (counts[11], counts[12])
         // Clients that came back said what they have, or nothing.
         if isPartial { clients.unknown = clients.behind }
         let stageTimes = times.map { StageTimes(milliseconds: $0.array?.map(\.int64) ?? []) }

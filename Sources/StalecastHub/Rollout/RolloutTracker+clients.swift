@@ -156,7 +156,7 @@ extension RolloutState {
     }
 
     fileprivate func places(of scope: Scope) -> [Int] {
-        guard let number = number(known: scope) else { return [] }
+        guard let number = names.number(known: scope) else { return [] }
         return table.entries.indices.filter { table.entries[$0].scope == number }
     }
 
@@ -170,13 +170,13 @@ extension RolloutState {
 
     fileprivate func client(_ place: Int, _ rollout: VersionRollout?, at now: UInt64) -> KnownClient {
         let entry = table.entries[place]
-        let label = labels[entry.label]
+        let label = names.labels[entry.label]
         let failure = failures[table.keys[place]]
         let wanted = rollout?.number ?? 0
         let state: KnownClient.State =
             failure != nil && entry.active < wanted
             ? .failed : entry.fetched >= wanted ? .current : entry.fetched == 0 ? .unknown : .behind
-        let missing = (rollouts[scope(entry.scope)] ?? []).first {
+        let missing = (rollouts[names.scope(entry.scope)] ?? []).first {
             entry.cohort & $0.bit != 0 && entry.fetched < $0.number
         }
         return KnownClient(
@@ -206,8 +206,8 @@ extension RolloutState {
                 switch trait {
                 case .held: String(key)
                 case .address: table.keepsNames ? address(key) : ""
-                case .app: labels[UInt16(key)].app
-                case .sdk: labels[UInt16(key)].sdk
+                case .app: names.labels[UInt16(key)].app
+                case .sdk: names.labels[UInt16(key)].sdk
                 }
             named[name, default: 0] += count
         }

@@ -1,4 +1,4 @@
-import StalecastWire
+package import StalecastWire
 
 /// Times when clients reached one rung of a version: exact times of the shares, and a histogram over log time.
 package struct StageTimes: Sendable, Hashable {
@@ -60,4 +60,13 @@ package struct StageTimes: Sendable, Hashable {
         while counts.count <= bucket { counts.append(0) }
         counts[bucket] = UInt32(clamping: Int(counts[bucket]) + count)
     }
+}
+
+/// Times that streams and clients took from an announcement to a rung, of all versions since the start.
+package struct StageSeconds: Sendable, Hashable {
+    package internal(set) var sent = Histogram(bounds: bounds)
+    package internal(set) var fetched = Histogram(bounds: bounds)
+    package internal(set) var active = Histogram(bounds: bounds)
+
+    private static let bounds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
 }

@@ -1,0 +1,52 @@
+import StalecastWire
+
+extension RolloutState {
+    func present(in scope: Scope) -> Int {
+        guard let number = names.number(known: scope) else { return 0 }
+        return table.entries.count { $0.isPresent && $0.scope == number } * table.weight
+    }
+
+    /// Versions whose row in the store is missing or old: those that ended, so that nothing is expected of them any
+    /// more, and those that a newer one followed.
+    ///
+    /// - Parameter isEnding: the process ends; all that are not there are written as they are.
+    mutating func settled(at now: UInt64, isEnding: Bool = false) -> [(Scope, RolloutStatus)] {
+        leave(at: now)
+        var rows: [(Scope, RolloutStatus)] = []
+        for (scope, list) in rollouts {
+            for (index, rollout) in list.enumerated() where rollout.record != .ended {
+                let result = propagation(scope, index, at: now)
+                let isLast = index == 0 && list.count == Self.ring
+                let isQuiet = result.ageSeconds > Self.quiet
+                let isOver =
+                    isEnding || isLast || result.state == .expired || result.ageSeconds > 3600
+                    || isQuiet && result.state.isDone
+                guard isOver || isQuiet && result.state == .superseded && rollout.record == nil else { continue }
+                note(isOver ? .ended : .superseded, of: index, in: scope)
+                rows.append((scope, result))
+            }
+        }
+        return rows
+    }
+
+    /// Seconds after which one that converged is written down: what runs it comes a little later.
+    private static let quiet = 15.0
+
+    func propagation(_ scope: Scope, _ index: Int, at now: UInt64) -> RolloutStatus {
+        let list = rollouts[scope] ?? []
+        let rollout = list[index]
+        let number = names.number(known: scope)
+        let failed = failures.all.reduce(0) { sum, failure in
+            guard failure.value.version >= rollout.number, let place = table.place(of: failure.key) else { return sum }
+            let entry = table.entries[place]
+            guard entry.scope == number, entry.cohort & rollout.bit != 0 else { return sum }
+            return sum + (entry.active < rollout.number ? 1 : 0)
+        }
+        let unknown =
+            !rollout.isPartial
+            ? 0 : table.entries.count { $0.scope == number && $0.cohort & rollout.bit != 0 && $0.fetched == 0 }
+        return rollout.propagation(
+            failed: failed, unknown: unknown, weight: table.weight, isNewest: index == list.count - 1,
+            isComplete: rollout.isPartial || rollout.loops.count >= loops, at: now)
+    }
+}

@@ -1,0 +1,105 @@
+package import StalecastWire
+
+/// Progress of one version, as of a moment. Streams and clients are two populations: all that listen, and those that
+/// say who it is.
+package struct RolloutStatus: Sendable, Hashable {
+    /// Raw values are on the wire.
+    package enum State: String, Sendable {
+        case spreading = "SPREADING"
+        /// Every client that was there and is still there has it.
+        case converged = "CONVERGED"
+        case superseded = "SUPERSEDED"
+        /// An hour is over: no client is awaited any more.
+        case expired = "EXPIRED"
+        /// No stream and no client was there when it was announced.
+        case noAudience = "NO_AUDIENCE"
+        /// The whole audience went without having it.
+        case left = "LEFT"
+
+        /// Nothing more is expected: each of the audience has it or went.
+        var isDone: Bool { self == .converged || self == .noAudience || self == .left }
+    }
+
+    /// Identified clients; `audience` = `fetched` + `behind` + `unknown` + `left`.
+    package struct Clients: Sendable, Hashable {
+        /// Clients that were live and had an older version when it was announced.
+        package var audience = 0
+        package var fetched = 0
+        package var active = 0
+        package var failed = 0
+        /// Gone for longer than ten seconds without having fetched.
+        package var left = 0
+        /// They came back after a restart of the daemon and have not said what they have.
+        package var unknown = 0
+        /// Streams of the audience without a client's id.
+        package var unidentifiedStreams = 0
+        /// Number of clients for which a counted one stands; 1 is exact.
+        package var weight = 1
+
+        package init() {}
+
+        /// Clients that are awaited: the denominator of every share.
+        package var awaited: Int { max(0, audience - left) }
+        package var behind: Int { max(0, awaited - fetched - unknown) }
+
+        /// The standard error of the share that fetched, √(p(1−p)/n); 0 when all are counted.
+        package var error: Double {
+            guard weight > 1, awaited > 0 else { return 0 }
+            let share = min(1, Double(fetched) / Double(awaited))
+            return (share * (1 - share) / (Double(awaited) / Double(weight))).squareRoot()
+        }
+    }
+
+    /// Fetches since the announcement.
+    package struct Fetches: Sendable, Hashable {
+        package internal(set) var answers = 0
+        /// Refusals for no fault of the client's.
+        package internal(set) var errors = 0
+        /// Most answers within a second.
+        package internal(set) var peakPerSecond = 0
+        /// Time over which clients were asked to spread them.
+        package internal(set) var windowMs = 0
+    }
+
+    package let version: VersionNumber
+    /// nil for the first.
+    package let previous: VersionNumber?
+    package let announceTime: Timestamp
+    package var ageSeconds = 0.0
+    package var state: State
+    /// The daemon began anew meanwhile: counted from reconnects, without times.
+    package let isPartial: Bool
+    package var streams = StreamCounts()
+    package var clients = Clients()
+    package var sent = StageTimes()
+    package var fetched = StageTimes()
+    package var active = StageTimes()
+    package var fetches = Fetches()
+    /// Streams of the audience with a client's id.
+    package var identifiedStreams = 0
+    /// All loops have told how many streams they have: what the audience is, is known.
+    package var isCounted = true
+    /// False for one of the store, which keeps only sums.
+    package var isFromMemory = true
+
+    /// Number of awaited clients on a rung, and of all awaited ones.
+    package func share(of stage: Stage) -> (count: Int, awaited: Int) {
+        switch stage {
+        case .sent: (streams.told, streams.streams - streams.left)
+        case .received: (streams.received, streams.streams - streams.left)
+        case .fetched: (clients.fetched, clients.awaited)
+        case .active: (clients.active, clients.awaited)
+        }
+    }
+
+    /// The rungs that can be waited for. Raw values are on the wire.
+    package enum Stage: String, Sendable, CaseIterable {
+        case sent, received, fetched, active
+
+        /// It is counted by clients, of which only those are known that say who they are.
+        package var isOfClients: Bool { self == .fetched || self == .active }
+    }
+
+    /// Fewer than half of the streams say who they are: what clients do tells little.
+    package var isMostlyAnonymous: Bool { clients.unidentifiedStreams * 2 > streams.streams }
+}
