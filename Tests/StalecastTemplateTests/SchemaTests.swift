@@ -1,3 +1,4 @@
+import Foundation
 import StalecastTemplate
 import StalecastWire
 import Testing
@@ -142,6 +143,24 @@ import Testing
         #expect(problems(template("{", "1")).count == 1, "no JSON at all")
         let long = #"{"title":"\#(String(repeating: "x", count: 70_000))"}"#
         #expect(problems(template(long, "1")).first?.contains("more than 65536 bytes") == true)
+    }
+
+    /// A thread of the static binary has 128 KiB. Frames of a debug build are five times as large.
+    @Test func theDeepestChecksFitTheStackOfASmallThread() async throws {
+        let deep = String(repeating: "{\"a\":", count: 60) + "1" + String(repeating: "}", count: 60)
+        let mixed = ##"{"allOf":[{"oneOf":[{"not":{"not":{"additionalProperties":{"$ref":"#"}}}}]}]}"##
+        let schemas = [##"{"not":{"$ref":"#"}}"##, ##"{"anyOf":[{"$ref":"#"},{"$ref":"#"}]}"##, mixed]
+        let templates = schemas.map { template($0, deep) }
+        let refused = await withCheckedContinuation { answer in
+            let thread = Thread { answer.resume(returning: templates.map { problems($0).count }) }
+            #if DEBUG
+                thread.stackSize = 512 << 10
+            #else
+                thread.stackSize = 128 << 10
+            #endif
+            thread.start()
+        }
+        #expect(refused == [1, 1, 1])
     }
 
     /// Counted steps, so no test of time is needed: each of them ends within the budget.

@@ -11,8 +11,9 @@ struct SchemaCheck {
     private var path: [String] = []
     private var complaint: SchemaComplaint?
 
-    /// Subschemas within each other, references included.
-    static let maxDepth = 256
+    /// Subschemas within each other, references included. Each takes up to 480 bytes of the stack, and a thread of the
+    /// static binary has 128 KiB (musl's default) for all that it does.
+    static let maxDepth = 128
 
     init(_ schema: JSONSchema, budget: EvaluationBudget) {
         self.schema = schema
