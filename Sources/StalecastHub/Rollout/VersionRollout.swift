@@ -17,7 +17,7 @@ struct VersionRollout {
     var clients = Clients()
     var times = Times()
     var fetches = Fetches()
-    /// What its row in the store says; nil while it has none.
+    /// Content of its row in the store; nil while it has none.
     var record: Record?
 
     /// Numbers of clients, in units of the sample.
@@ -53,9 +53,9 @@ struct VersionRollout {
     }
 
     enum Record {
-        /// How far it was when a newer version came.
+        /// State when a newer version came.
         case superseded
-        /// How it ended.
+        /// State at its end.
         case ended
     }
 
