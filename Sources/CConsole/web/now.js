@@ -194,7 +194,7 @@ function headline(seen, listening, link) {
     seen.milliseconds ? ` within ${span(seen.milliseconds)}` : null,
       streams.sent < all ? ` · ${count(all - streams.sent)} read too slowly` : null, when, badge)
   const nobody = clients?.audience ? [`All ${plural(clients.audience, "client")} left without `, version]
-    : listening === 0 ? ["No client listens. ", version, " is current"]
+    : listening === 0 ? ["No client listens: ", version, " is current"]
     : releases.isUnderWay(seen) ? [version, " is released in stages. No client that was told of it was connected"]
     : [version, seen.partial ? " is current; no client came back yet" : " is current. No client was connected when it was announced"]
   return h("p", null, nobody, listening ? ` · ${count(listening)} listen now` : null, when, badge)
@@ -211,6 +211,9 @@ function quietly(seen) {
 }
 
 function populations({streams, clients, times, polls, webhooks, fetches, fetchWindowMs}) {
+  // A page full of zeros says no more than the sentence above it.
+  if (![streams.audience, streams.left, streams.joined, clients?.audience, clients?.left, clients?.unidentifiedStreams, polls?.answered,
+    webhooks?.owed, fetches?.answers, fetches?.errors].some(Boolean)) return []
   const t = rung => times?.[rung]?.t50 ? ` · 50 % ${seconds(times[rung].t50)}, 95 % ${seconds(times[rung].t95)}, 99 % ${seconds(times[rung].t99)}` : ""
   return [
     h("section", null, h("h2", null, "Streams"), facts([

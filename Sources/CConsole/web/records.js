@@ -99,7 +99,7 @@ export const audit = {show({content, scope, offer, fresh}) {
   if (!knows("/v1/audit")) { replace(content, state("missing", "This daemon does not show it here; `stalecast logs` does.")); return }
   const list = table({label: "Audit log", key: row => row.seq, empty: "No line of that kind.", most: 100, columns: [
     {name: "when", label: "When", value: row => row.time, cell: row => moment(row.time)},
-    {name: "who", label: "Who", value: row => row.actor ?? "stalecast", cell: row => given(row.actor ?? "stalecast", 60)},
+    {name: "who", label: "Who", value: who, cell: row => given(who(row), 80)},
     {name: "what", label: "What", value: row => row.sentence, cell: row => [(row.outcome ?? "ok") === "ok" ? null
       : [chip(row.outcome, "bad"), " "], given(row.sentence, 240)]},
     {name: "ip", label: "From", value: row => row.ip ?? "", cell: row => row.ip ? h("code", null, row.ip) : "–"},
@@ -123,3 +123,9 @@ export const audit = {show({content, scope, offer, fresh}) {
   again()
   return () => end()
 }}
+
+/** The person, and the credential where it says more. */
+function who({actor = "stalecast", user}) {
+  const holder = actor === "bootstrap" ? "control token" : actor
+  return user && user !== holder ? `${user} (${holder})` : holder
+}
