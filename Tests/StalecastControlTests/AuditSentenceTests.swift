@@ -6,6 +6,14 @@ import Testing
 struct AuditSentenceTests {
     private static func read(_ members: JSONObject) -> AuditSentence { AuditSentence(members) }
 
+    @Test func thePersonIsNamedBesideTheCredential() {
+        #expect(Self.read(["actor": "bootstrap"]).actor == "control token")
+        #expect(Self.read(["actor": "bootstrap", "user": "control token"]).actor == "control token")
+        #expect(Self.read(["actor": "bootstrap", "user": "ann"]).actor == "ann (control token)")
+        #expect(Self.read(["actor": "key:1", "user": "ci"]).actor == "ci (key:1)")
+        #expect(Self.read([:]).actor == "stalecast")
+    }
+
     private static let shop = Scope(project: .demo, namespace: .firebase)
 
     @Test func aPublishIsToldWithItsKeys() {

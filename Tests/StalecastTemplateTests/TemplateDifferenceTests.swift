@@ -132,6 +132,12 @@ import Testing
         #expect(text.utf8.count < 400)
     }
 
+    @Test func jsonHasNoQuotesAroundIt() {
+        let new = Template.make(["a": #"{"text":""}"#, "b": "[not json"])
+        let text = TemplateDifference.describe(from: .make([:]), to: new).text
+        #expect(text.contains(#"default: {"text":""}"#) && text.contains(#"default: "[not json""#), "\(text)")
+    }
+
     /// Of two JSON texts what differs inside them; of one that only looks like it, the whole.
     @Test(arguments: [
         (

@@ -33,8 +33,14 @@ package struct AuditSentence {
 
     package var time: Timestamp? { text("time").flatMap { Timestamp($0) } }
 
-    /// `stalecast` for what the daemon does by itself.
-    package var actor: String { text("actor") ?? "stalecast" }
+    /// The person, and the credential where it says more: `ann (control token)`, `key:4fT0aZ81Qx`; `stalecast` for what
+    /// the daemon does by itself.
+    package var actor: String {
+        let actor = text("actor") ?? "stalecast"
+        let holder = actor == "bootstrap" ? "control token" : actor
+        guard let user = text("user"), user != holder else { return holder }
+        return "\(user) (\(holder))"
+    }
 
     /// `demo/firebase: published version 3 (max_items, title)`, `demo: refused (403): create webhook`.
     package var sentence: String {

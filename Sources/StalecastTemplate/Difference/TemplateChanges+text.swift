@@ -21,6 +21,8 @@ extension TemplateChanges {
         var isQuoted = true
 
         var shown: String { isQuoted ? "\"\(value.shown)\"" : value.shown }
+        /// Value that stands alone: JSON has quotes of its own.
+        var listed: String { json == nil ? shown : value.shown }
 
         /// A value that is an object or a list.
         var json: JSONValue? {
@@ -37,10 +39,10 @@ extension TemplateChanges {
     ) -> [String] {
         let title = "\(word) \(change.name.shown)\(remark)"
         guard let old = change.old.map(details) else {
-            return ["+ \(title)"] + (change.new.map(details) ?? []).map { "    \($0.name): \($0.shown)" }
+            return ["+ \(title)"] + (change.new.map(details) ?? []).map { "    \($0.name): \($0.listed)" }
         }
         guard let new = change.new.map(details) else {
-            return ["- \(title)"] + old.map { "    \($0.name): \($0.shown)" }
+            return ["- \(title)"] + old.map { "    \($0.name): \($0.listed)" }
         }
         return ["~ \(title)"] + differences(old, new)
     }
