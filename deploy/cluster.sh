@@ -244,6 +244,7 @@ etcd_is_healthy() { answers "http://127.0.0.11:$etcd_port/health" && answers "ht
 say_of_edges() {
     ((edges)) || return 0
     cat <<TEXT
+
     curl -N 'http://127.0.0.1:$(edge_of e1)/v1/events?topic=PUSH_RC'   # hear at e1, which only follows
     stalecast publish samples/templates/demo-winter.json --yes --control http://127.0.0.1:$(($(edge_of e1) + 1)) \\
         --token-file '$data/control.token'   # e1 says who takes it
@@ -266,7 +267,7 @@ In other terminals, in $PWD:
     kill -9 \$(cat '$data/m1.pid')           # a member of etcd; two of three suffice
     kill -STOP \$(cat '$data/m2.pid')        # one that stands still; -CONT lets it go on
     stalecast rollback 1 --yes $control
-$(say_of_edges)    tail -f '$data'/*.log
+    tail -f '$data'/*.log$(say_of_edges)
 
 What ends is started again after five seconds. Ctrl-C ends all$( ((!is_temporary)) || echo " and removes $data").
 

@@ -74,6 +74,7 @@ async def test_one_command_makes_a_cluster_that_survives_and_cleans_up(script, t
         assert done.returncode == code, (line, done.stdout, done.stderr)
         return done.stdout + done.stderr
 
+    assert f"tail -f '{data}'/*.log" in lines, text
     stream = await Stream.open(port + 30)
     await stream.synced()
     through = await Stream.open(port)
