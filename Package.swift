@@ -250,7 +250,10 @@ let package = Package(
             dependencies: [
                 "StalecastTestSupport", "StalecastTestServers", "StalecastCluster", "StalecastEtcd", "StalecastRecords",
                 "StalecastWire",
+                .product(name: "NIOCore", package: "swift-nio"),
                 .product(name: "NIOPosix", package: "swift-nio"),
+                .product(name: "NIOHPACK", package: "swift-nio-http2"),
+                .product(name: "NIOHTTP2", package: "swift-nio-http2"),
             ], swiftSettings: strict),
         .testTarget(
             name: "StalecastHubTests", dependencies: ["StalecastTestSupport", "StalecastHub", "StalecastWire"],

@@ -3,7 +3,7 @@ import StalecastWire
 import Synchronization
 
 /// Calls to an etcd, each to one member and never repeated here: who may repeat what is not this file's to know. After
-/// a failure the next call goes to the next member.
+/// a failure the next call goes to the next member. A call whose task is cancelled ends at once.
 package final class EtcdClient: Sendable {
     private struct State {
         var connection: EtcdConnection?
@@ -14,7 +14,7 @@ package final class EtcdClient: Sendable {
         var token: String?
         var signedIn: ContinuousClock.Instant?
         /// Under way, for all that wait for a token.
-        var signIn: Task<Result<String, EtcdFailure>, Never>?
+        var signIn: EventLoopFuture<String>?
         /// No sign-in with this password before then; why the last one brought nothing.
         var pause: (password: String, until: ContinuousClock.Instant, why: EtcdFailure)?
         var figures = EtcdFigures()
@@ -119,6 +119,7 @@ package final class EtcdClient: Sendable {
             let token = try await token(over: connection)
             let request = EtcdWatchResponse.request(range)
             connection.stream("/etcdserverpb.Watch/Watch", request, token: token) { [self] bytes in
+                // What cannot be read ends the watch, and the next one begins with a read.
                 guard let notice = try? EtcdWatchResponse(bytes), !notice.isCanceled else {
                     // etcd says no more than that to a token that has expired; a new one has not.
                     forget(token, after: Self.leastTokenAge)
@@ -274,29 +275,39 @@ package final class EtcdClient: Sendable {
         guard let (user, read) = configuration.credentials else { return nil }
         if let known = state.withLock({ $0.token }) { return known }
         let password = try Self.password(read)
-        let found = state.withLock { state -> Result<Task<Result<String, EtcdFailure>, Never>, EtcdFailure>? in
+        let found = state.withLock { state -> Result<EventLoopFuture<String>, EtcdFailure>? in
             if state.token != nil { return nil }
             if let pause = state.pause, pause.password == password, ContinuousClock.now < pause.until {
                 return .failure(pause.why)
             }
-            // It ends by itself, in time.
-            let signIn =
-                state.signIn
-                ?? Task {
-                    let result: Result<String, EtcdFailure>
-                    do throws(EtcdFailure) {
-                        result = .success(try await self.signIn(user, password, over: connection))
-                    } catch {
-                        result = .failure(error)
-                    }
-                    self.signedIn(result, password)
-                    return result
-                }
+            let signIn = state.signIn ?? beginSignIn(user, password, over: connection)
             state.signIn = signIn
             return .success(signIn)
         }
         guard let found else { return state.withLock { $0.token } }
-        return try await found.get().value.get()
+        let signIn = try found.get()
+        let token = group.next().makePromise(of: String.self)
+        signIn.cascade(to: token)
+        return try await token.wait(isSent: false)
+    }
+
+    /// Signs in for all that wait: none of them can cancel it.
+    private func beginSignIn(
+        _ user: String, _ password: String, over connection: EtcdConnection
+    ) -> EventLoopFuture<String> {
+        let promise = group.next().makePromise(of: String.self)
+        // Ends by itself, when its time is up at the latest.
+        Task {
+            do throws(EtcdFailure) {
+                let token = try await signIn(user, password, over: connection)
+                signedIn(.success(token), password)
+                promise.succeed(token)
+            } catch {
+                signedIn(.failure(error), password)
+                promise.fail(error)
+            }
+        }
+        return promise.futureResult
     }
 
     private static let signInPause = Duration.seconds(1)
@@ -309,7 +320,7 @@ package final class EtcdClient: Sendable {
             case .failure(let why):
                 switch why {
                 case .noAnswer, .status: state.pause = (password, .now + Self.signInPause, why)
-                case .notSent, .malformed: break
+                case .notSent, .malformed, .cancelled: break
                 }
             }
         }

@@ -23,28 +23,59 @@ final class EtcdConnection: Sendable {
     /// - Parameters:
     ///   - tls: for an endpoint of `https`.
     ///   - keepAlive: between two pings; nil: none, for a connection on which no call stays open.
-    /// - Throws: ``EtcdFailure/notSent(_:)``.
+    /// - Throws: ``EtcdFailure/notSent(_:)``, ``EtcdFailure/cancelled(isSent:)``. Only the look-up of a name goes on, up
+    ///   to the timeout.
     static func open(
         _ endpoint: EtcdEndpoint, tls: NIOSSLContext?, timeout: Duration, keepAlive: Duration?,
         on group: any EventLoopGroup
     ) async throws(EtcdFailure) -> EtcdConnection {
+        let attempt = Attempt()
         do {
-            let (channel, streams, greeting) = try await ClientBootstrap(group: group)
-                .connectTimeout(TimeAmount(timeout))
-                .connect(host: endpoint.host, port: endpoint.port) { channel in
-                    channel.eventLoop.makeCompletedFuture {
-                        let streams = try configure(channel, endpoint, tls)
-                        let greeting = channel.eventLoop.makePromise(of: Void.self)
-                        try channel.pipeline.syncOperations.addHandler(
-                            EtcdGreeting(greeting, timeout: timeout, keepAlive: keepAlive))
-                        return (channel, streams, greeting.futureResult)
-                    }
-                }
-            try await greeting.get()
-            return EtcdConnection(channel, streams, endpoint)
+            return try await withTaskCancellationHandler {
+                try await open(endpoint, tls, timeout, keepAlive, attempt, on: group)
+            } onCancel: {
+                attempt.cancel()
+            }
         } catch {
+            if attempt.isCancelled { throw .cancelled(isSent: false) }
             throw .notSent("\(endpoint) \(EtcdGreeting.words(error, isTLS: tls != nil))")
         }
+    }
+
+    /// Channels of an attempt to connect, one for each address that is tried.
+    private final class Attempt: Sendable {
+        private let channels = Mutex<[any Channel]?>([])
+
+        var isCancelled: Bool { channels.withLock { $0 == nil } }
+
+        func cancel() { for channel in channels.withLock({ $0.take() }) ?? [] { channel.close(promise: nil) } }
+
+        func add(_ channel: any Channel) throws {
+            try channels.withLock { channels in
+                if channels == nil { throw CancellationError() }
+                channels?.append(channel)
+            }
+        }
+    }
+
+    private static func open(
+        _ endpoint: EtcdEndpoint, _ tls: NIOSSLContext?, _ timeout: Duration, _ keepAlive: Duration?,
+        _ attempt: Attempt, on group: any EventLoopGroup
+    ) async throws -> EtcdConnection {
+        let (channel, streams, greeting) = try await ClientBootstrap(group: group)
+            .connectTimeout(TimeAmount(timeout))
+            .connect(host: endpoint.host, port: endpoint.port) { channel in
+                channel.eventLoop.makeCompletedFuture {
+                    try attempt.add(channel)
+                    let streams = try configure(channel, endpoint, tls)
+                    let greeting = channel.eventLoop.makePromise(of: Void.self)
+                    try channel.pipeline.syncOperations.addHandler(
+                        EtcdGreeting(greeting, timeout: timeout, keepAlive: keepAlive))
+                    return (channel, streams, greeting.futureResult)
+                }
+            }
+        try await greeting.get()
+        return EtcdConnection(channel, streams, endpoint)
     }
 
     /// Go's servers send a PING for each answer, and resets of streams that we have ended are ordinary: both are more
@@ -75,12 +106,13 @@ final class EtcdConnection: Sendable {
 
     func close() { channel.close(promise: nil) }
 
-    /// One request, one answer.
+    /// One request, one answer. A caller that is cancelled waits no longer, and its stream is reset.
     ///
     /// - Parameter timeout: also told to the member, which stops working then.
     func call(
         _ path: String, _ message: [UInt8], token: String?, timeout: Duration
     ) async throws(EtcdFailure) -> [UInt8] {
+        if Task.isCancelled { throw .cancelled(isSent: false) }
         let answer = channel.eventLoop.makePromise(of: [UInt8].self)
         let received = Received()
         let opened = open(path, message, token, isUnary: true, timeout: timeout) { bytes in
@@ -97,9 +129,7 @@ final class EtcdConnection: Sendable {
             timer.cancel()
             opened.whenSuccess { $0.close(promise: nil) }
         }
-        do { return try await answer.futureResult.get() } catch let failure as EtcdFailure { throw failure } catch {
-            throw .noAnswer("\(error)")
-        }
+        return try await answer.wait(isSent: true)
     }
 
     /// One request, answers until it ends, or the connection is closed.
@@ -131,6 +161,25 @@ final class EtcdConnection: Sendable {
             }
         }
         return opened.futureResult
+    }
+}
+
+extension EventLoopPromise where Value: Sendable {
+    /// Waits for the value. The promise fails when the caller is cancelled.
+    ///
+    /// - Parameter isSent: something may be done although the caller is cancelled.
+    func wait(isSent: Bool) async throws(EtcdFailure) -> Value {
+        do {
+            return try await withTaskCancellationHandler {
+                try await futureResult.get()
+            } onCancel: {
+                fail(EtcdFailure.cancelled(isSent: isSent))
+            }
+        } catch let failure as EtcdFailure {
+            throw failure
+        } catch {
+            throw .noAnswer("\(error)")
+        }
     }
 }
 

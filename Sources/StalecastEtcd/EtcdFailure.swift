@@ -10,6 +10,8 @@ package enum EtcdFailure: Error, Sendable, Hashable, CustomStringConvertible {
     case status(Int, String)
     /// The answer cannot be read.
     case malformed(String)
+    /// The caller's task was cancelled; what was sent may be done all the same.
+    case cancelled(isSent: Bool)
 
     package var description: String {
         switch self {
@@ -17,6 +19,7 @@ package enum EtcdFailure: Error, Sendable, Hashable, CustomStringConvertible {
         case .noAnswer(let cause): "etcd did not answer: \(cause)"
         case .status(let code, let message): "etcd refused: \(message) (\(code))" + Self.advice(message)
         case .malformed(let cause): "etcd's answer cannot be read: \(cause)"
+        case .cancelled: "the call to etcd was cancelled"
         }
     }
 
@@ -46,6 +49,7 @@ package enum EtcdFailure: Error, Sendable, Hashable, CustomStringConvertible {
         switch self {
         case .notSent: true
         case .status(_, let message): Self.harmless.contains { message.contains($0) }
+        case .cancelled(let isSent): !isSent
         case .noAnswer, .malformed: false
         }
     }
@@ -63,6 +67,7 @@ package enum EtcdFailure: Error, Sendable, Hashable, CustomStringConvertible {
     var isOfMember: Bool {
         switch self {
         case .notSent, .noAnswer, .malformed: true
+        case .cancelled: false
         // Unavailable, deadline exceeded, cancelled by it, internal.
         case .status(let code, _): [14, 4, 1, 13].contains(code)
         }

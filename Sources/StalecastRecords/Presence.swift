@@ -59,15 +59,20 @@ package final class Presence: Sendable {
             do throws(LogError) {
                 try await tend(current())
                 state.withLock { $0.isReached = true }
-            } catch {
+            } catch  where !Task.isCancelled {
                 state.withLock { ($0.problem, $0.isReached) = (error.description, false) }
+            } catch {
+                // Cancelled: the loop ends.
+                break
             }
             // Cancelled: the loop ends.
             try? await Task.sleep(for: lifetime / 10)
         }
         // If it is not done, the lease ends by itself; who was not reached a moment ago is not waited for.
         let (lease, isReached) = state.withLock { ($0.lease, $0.isReached) }
-        if let lease, isReached { try? await records.revoke(lease) }
+        guard let lease, isReached else { return }
+        // Waited for here. A call of this task, which is cancelled, would not be made.
+        await Task { [records] in try? await records.revoke(lease) }.value
     }
 
     private func tend(_ current: NodeRecord) async throws(LogError) {
