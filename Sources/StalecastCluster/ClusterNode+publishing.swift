@@ -25,64 +25,77 @@ extension ClusterNode: VersionAuthority {
         var session = 0
     }
 
+    /// Publishes under way, and what is remembered of them.
+    struct Publishes {
+        var runs: [PublishID: Run] = [:]
+        /// Publishes that came to nothing after their publisher was told that the outcome is unknown.
+        var failures: [PublishID] = []
+        /// Bytes that each scope brought into the log.
+        var budget = LogBudget()
+        /// One has its turn, and the others wait for theirs.
+        var isProposing = false
+        var queue: [CheckedContinuation<Void, Never>] = []
+
+        /// Whether publishers wait for an answer.
+        var isAwaited: Bool { runs.values.contains { $0.publisher != nil } }
+    }
+
     /// One publish of this node at a time has a place in view: two would only take it from each other.
     package func commit(_ pending: PendingVersion) async throws(StoreError) -> StoredVersion {
         let publish = pending.idempotencyKey.map { PublishID(of: $0, using: &random) } ?? .random(using: &random)
         let proposer = Proposer(publish, now: now())
         await takeTurn()
         defer { giveTurn() }
-        if isOver { throw Self.historyEnded }
-        if let other = runs.keys.first(where: { $0.isSameRequest(as: publish) }) {
+        if let refusal { throw refusal }
+        if let other = publishes.runs.keys.first(where: { $0.isSameRequest(as: publish) }) {
             throw .outcomePending(publish: other.description)
         }
         let left = proposer.deadline - now()
         if left <= .zero { throw .unavailable(lateness) }
-        if pending.idempotencyKey != nil, await catchUp(within: min(.seconds(2), left)) != true {
-            if isOver { throw Self.historyEnded }
+        let mustCatchUp = pending.idempotencyKey != nil
+        let isBehind = mustCatchUp ? await catchUp(within: min(.seconds(2), left)) != true : false
+        if let refusal { throw refusal }
+        if isBehind {
             throw .unavailable("the log of the cluster cannot be read now; nothing was committed; try again")
         }
-        let deadline = Task { [weak self] in
-            guard let self else { return }
-            try await Task.sleep(for: proposer.deadline - self.now())
-            await self.drive(publish) { $0.deadlinePassed(now: $1) }
-        }
-        defer { deadline.cancel() }
         return try await withCheckedContinuation { continuation in
-            runs[publish] = Run(proposer: proposer, pending: pending, publisher: continuation)
+            publishes.runs[publish] = Run(proposer: proposer, pending: pending, publisher: continuation)
+            keepTime()
             drive(publish) { proposer, _ in proposer.begin() }
         }.get()
     }
 
     private func takeTurn() async {
-        guard isProposing else { return isProposing = true }
-        await withCheckedContinuation { queue.append($0) }
+        guard publishes.isProposing else { return publishes.isProposing = true }
+        await withCheckedContinuation { publishes.queue.append($0) }
     }
 
     private func giveTurn() {
-        if queue.isEmpty { isProposing = false } else { queue.removeFirst().resume() }
+        if publishes.queue.isEmpty { publishes.isProposing = false } else { publishes.queue.removeFirst().resume() }
     }
 
     private func drive(_ publish: PublishID, _ fact: (inout Proposer, Duration) -> Proposer.Action?) {
-        guard var run = runs[publish] else { return }
+        guard var run = publishes.runs[publish] else { return }
         let action = fact(&run.proposer, now())
-        runs[publish] = run
+        publishes.runs[publish] = run
         switch action {
         case nil: break
-        case .prepare: Task { await prepare(publish) }
+        case .prepare: work.begin { await $0.prepare(publish) }
         case .catchUp:
-            Task {
-                let isDone = await catchUp(within: .seconds(2)) ?? false
-                drive(publish) { $0.caughtUp(isDone, now: $1) }
+            work.begin { node in
+                let isDone = await node.catchUp(within: .seconds(2)) ?? false
+                node.drive(publish) { $0.caughtUp(isDone, now: $1) }
             }
-        case .append(let draft): Task { await append(draft) }
+        case .append(let draft): work.begin { await $0.append(draft) }
         case .pause(let time):
-            Task {
+            work.begin { node in
+                // Cancelled: the publisher was answered.
                 try? await Task.sleep(for: time)
-                drive(publish) { $0.pauseEnded(now: $1) }
+                node.drive(publish) { $0.pauseEnded(now: $1) }
             }
         case .offer(let entry):
             // Another node's, under the same key.
-            if runs[publish]?.version?.change != entry.change { runs[publish]?.version = nil }
+            if publishes.runs[publish]?.version?.change != entry.change { publishes.runs[publish]?.version = nil }
             perform(follower.offered(entry, in: run.session))
             moved()
         case .answer(let answer): self.answer(publish, answer)
@@ -94,11 +107,11 @@ extension ClusterNode: VersionAuthority {
     func moved() {
         guard let epoch = follower.epoch else { return }
         let head = follower.head.sequence
-        for publish in runs.keys { drive(publish) { $0.applied(head, of: epoch, now: $1) } }
+        for publish in publishes.runs.keys { drive(publish) { $0.applied(head, of: epoch, now: $1) } }
     }
 
     private func prepare(_ publish: PublishID) async {
-        guard let pending = runs[publish]?.pending else { return }
+        guard let pending = publishes.runs[publish]?.pending else { return }
         guard follower.isReady, let logMetadata = follower.logMetadata else {
             return drive(publish) { $0.prepared(.unready, now: $1) }
         }
@@ -114,14 +127,15 @@ extension ClusterNode: VersionAuthority {
             let size = isStep ? 0 : drafted.content.count
             guard size <= LogEntry.maxContent else { throw .contentTooLarge(size, most: LogEntry.maxContent) }
             // The way back must stay open.
-            guard isStep || pending.isRollback || budget.hasRoom(for: size, of: drafted.scope, now: now()) else {
+            guard isStep || pending.isRollback || publishes.budget.hasRoom(for: size, of: drafted.scope, now: now())
+            else {
                 throw .logFull(drafted.scope)
             }
             var chunks: [[UInt8]] = []
             guard drafted.change.sequence == head.sequence + 1 else {
                 return drive(publish) { $0.prepared(.unready, now: $1) }
             }
-            let window = fetchWindow(drafted.scope, drafted.change.notes.isUrgent)
+            let window = settings.fetchWindow(drafted.scope, drafted.change.notes.isUrgent)
             var change = drafted.change
             change.notes.fetchWindowMs = window
             // As it is applied, here and everywhere.
@@ -133,11 +147,11 @@ extension ClusterNode: VersionAuthority {
                     fetchWindowMs: Int64(window), content: .absent)
                 : await Self.entry(
                     version, releases, publish, after: head, node: name, fetchWindowMs: window, chunks: &chunks)
-            runs[publish]?.version = version
-            runs[publish]?.chunks = chunks
+            publishes.runs[publish]?.version = version
+            publishes.runs[publish]?.chunks = chunks
             drive(publish) { $0.prepared(.draft(Proposer.Draft(entry: entry, logMetadata: logMetadata)), now: $1) }
         } catch {
-            runs[publish]?.refusal = error
+            publishes.runs[publish]?.refusal = error
             drive(publish) { $0.prepared(.refused, now: $1) }
         }
     }
@@ -182,20 +196,20 @@ extension ClusterNode: VersionAuthority {
 
     private func append(_ draft: Proposer.Draft) async {
         let publish = draft.entry.publish
-        runs[publish]?.session = follower.session
+        publishes.runs[publish]?.session = follower.session
         let result: Result<Appended, LogError>
         do throws(LogError) {
             if case .beside(let key) = draft.entry.content {
-                do throws(LogError) { try await log.store(runs[publish]?.chunks ?? [], of: key) } catch {
+                do throws(LogError) { try await log.store(publishes.runs[publish]?.chunks ?? [], of: key) } catch {
                     throw .notDone(error.description)
                 }
             }
-            let owner = runs[publish]?.pending.ownership.map {
+            let owner = publishes.runs[publish]?.pending.ownership.map {
                 (RecordName(AssignmentService.kind, $0.assignment), $0.token)
             }
             let appended = try await log.append(draft.entry, under: draft.logMetadata, owner: owner)
             if case .deposed = appended {
-                runs[publish]?.refusal = .unavailable("another node has this work now; nothing was committed")
+                publishes.runs[publish]?.refusal = .unavailable("another node has this work now; nothing was committed")
             }
             result = .success(appended)
             reached()
@@ -208,19 +222,18 @@ extension ClusterNode: VersionAuthority {
     }
 
     private func answer(_ publish: PublishID, _ answer: Proposer.Answer) {
-        guard let run = runs[publish] else { return }
+        guard let run = publishes.runs[publish] else { return }
         switch answer {
         case .committed:
             guard let version = run.version else {
-                Task { await answerMade(publish, run.pending) }
-                return
+                return work.begin { await $0.answerMade(publish, run.pending) }
             }
             self.answer(publish, .success(version))
         case .refused: self.answer(publish, .failure(run.refusal ?? .unavailable("nothing was committed")))
-        case .notCommitted: self.answer(publish, .failure(isOver ? Self.historyEnded : .unavailable(lateness)))
+        case .notCommitted: self.answer(publish, .failure(refusal ?? .unavailable(lateness)))
         case .unknown:
             figures.unknownPublishes += 1
-            runs[publish]?.publisher = nil
+            publishes.runs[publish]?.publisher = nil
             run.publisher?.resume(returning: .failure(.outcomePending(publish: publish.description)))
         }
     }
@@ -238,32 +251,43 @@ extension ClusterNode: VersionAuthority {
     }
 
     private func answer(_ publish: PublishID, _ result: Result<StoredVersion, StoreError>) {
-        runs.removeValue(forKey: publish)?.publisher?.resume(returning: result)
+        publishes.runs.removeValue(forKey: publish)?.publisher?.resume(returning: result)
     }
 
     private var lateness: String {
-        "the log of the cluster did not take it in time\(trouble.map { " (\($0))" } ?? ""); nothing was committed"
+        "the log of the cluster did not take it in time\(reach.trouble.map { " (\($0))" } ?? ""); nothing was committed"
     }
 
-    private static let historyEnded = StoreError.unavailable(
-        "another history of the cluster's log begins; nothing was committed; try again")
+    /// Answers every publisher at once, and asks no more: nothing is learnt in a history that has ended.
+    func endPublishes() {
+        for publish in publishes.runs.keys { drive(publish) { proposer, _ in proposer.historyEnded() } }
+    }
 
-    /// Answers every publisher at once: nothing more is learnt in a history that has ended.
-    func endRuns() {
-        for publish in runs.keys { drive(publish) { proposer, _ in proposer.historyEnded() } }
+    /// Answers every publisher at once. What became of the others is not known for ever: this node ends.
+    func abandonPublishes() {
+        publishes.runs = publishes.runs.filter { $0.value.publisher != nil }
+        endPublishes()
+        publishes.runs = [:]
+    }
+
+    func expirePublishes() {
+        let time = now()
+        for (publish, run) in publishes.runs where run.publisher != nil && run.proposer.deadline <= time {
+            drive(publish) { $0.deadlinePassed(now: $1) }
+        }
     }
 
     private static let keptFailures = 1000
 
     private func resolve(_ publish: PublishID, _ isCommitted: Bool?) {
         // Under its key it may be sent again, and land.
-        let isKeyed = runs.removeValue(forKey: publish)?.pending.idempotencyKey != nil
+        let isKeyed = publishes.runs.removeValue(forKey: publish)?.pending.idempotencyKey != nil
         figures.resolved[isCommitted, default: 0] += 1
         if isCommitted == false, !isKeyed {
-            failures.append(publish)
-            if failures.count > Self.keptFailures { failures.removeFirst() }
+            publishes.failures.append(publish)
+            if publishes.failures.count > Self.keptFailures { publishes.failures.removeFirst() }
         }
-        report(.resolved(publish, isCommitted: isCommitted))
+        settings.report(.resolved(publish, isCommitted: isCommitted))
     }
 
     // MARK: Asking later
@@ -281,9 +305,9 @@ extension ClusterNode: VersionAuthority {
 
     /// - Throws: ``StoreError/readFailed(_:)``.
     package func outcome(of publish: PublishID) async throws(StoreError) -> Outcome {
-        if runs.keys.contains(where: { $0.isSameRequest(as: publish) }) { return .pending }
+        if publishes.runs.keys.contains(where: { $0.isSameRequest(as: publish) }) { return .pending }
         _ = await catchUp(within: .seconds(2))
         if let made = try await store.made(by: publish.description) { return .committed(made) }
-        return failures.contains(publish) ? .notCommitted : .unknown
+        return publishes.failures.contains(publish) ? .notCommitted : .unknown
     }
 }

@@ -76,6 +76,50 @@ extension ClusterNode {
 
     // MARK: The log metadata
 
+    /// Under log metadata that says which numbers this replica knows to be given away, and they are no longer given
+    /// here that it says of others: a node that was away may know more than the one that began this history. An edge
+    /// gives no numbers, and only takes over what the metadata says.
+    func page(after: CommitSequence, limit: Int) async throws(LogError) -> LogPage {
+        let page = try await log.page(after: after, limit: limit)
+        let logMetadata = page.logMetadata
+        // Of another history the replica begins anew, and keeps its numbers.
+        if logMetadata == upkeep.floored || logMetadata.epoch != follower.epoch { return page }
+        let own: NumberFloors
+        do throws(StoreError) {
+            let known = try await store.floors()
+            own = known.above
+            if !known.all.cover(logMetadata.floors) { try await store.raiseFloors(to: logMetadata.floors) }
+        } catch {
+            stalled(error.description)
+            throw .notDone(error.description)
+        }
+        guard settings.isEdge || logMetadata.isFrozen || logMetadata.floors.cover(own) else {
+            _ = try await amend(logMetadata) { $0.floors.cover(own) ? nil : $0.raised(to: own) }
+            return try await self.page(after: after, limit: limit)
+        }
+        upkeep.floored = logMetadata
+        return page
+    }
+
+    func renewEpoch(_ logMetadata: LogMetadata, at head: LogHead) async {
+        do throws(LogError) {
+            let new = try renewed(logMetadata, .random(using: &random))
+            let held = try await log.amend(logMetadata, to: new, at: head)
+            if held.epoch == new.epoch {
+                figures.renewals += 1
+                settings.report(.renewing)
+            } else if held == logMetadata {
+                // The log has gone on, or what was read is of long ago, and may be once more.
+                // Cancelled: what follows is no longer begun.
+                try? await Task.sleep(for: reach.backoff.next(&random))
+            }
+        } catch {
+            missed(error)
+            // Cancelled, as above.
+            try? await Task.sleep(for: Self.applyAgain)
+        }
+    }
+
     /// Begins another history with the log as it is; every node takes its versions anew, every client is told to
     /// forget.
     ///

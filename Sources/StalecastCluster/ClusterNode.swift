@@ -24,54 +24,58 @@ package actor ClusterNode {
         case resolved(PublishID, isCommitted: Bool?)
     }
 
-    let log: any SharedLog
-    let store: TemplateStore
-    /// Unique in the cluster.
-    package nonisolated let name: String
-    let report: @Sendable (Report) -> Void
-    let now: @Sendable () -> Duration
-    let fetchWindow: FetchWindow
-    /// Time that a read waits for the log's answer.
-    package nonisolated let patience: @Sendable () -> Duration
-    /// It only follows the log, and changes nothing in it.
-    let isEdge: Bool
+    /// Settings that stay for the node's life.
+    struct Settings: Sendable {
+        let name: String
+        /// True for a node that only follows the log, and changes nothing in it.
+        let isEdge: Bool
+        let fetchWindow: FetchWindow
+        let patience: @Sendable () -> Duration
+        let report: @Sendable (Report) -> Void
+    }
+
+    private enum Life {
+        case following
+        /// The log has another history, and the process has to begin again.
+        case overtaken
+        case ended
+    }
+
+    /// Looks at the log's head for those who ask whether the replica is at its end.
+    private struct Looks {
+        var checks = HeadChecks()
+        var silence = LogSilence()
+        var isProbing = false
+        /// Time of the last answer of the log that says that the replica is at its end, also before the process began;
+        /// nil: not known.
+        var verifiedAt: Duration?
+    }
 
     /// Milliseconds over which the clients of all nodes spread their fetches after a change of a scope.
     package typealias FetchWindow = @Sendable (Scope, _ isUrgent: Bool) -> Int
 
-    package internal(set) var follower: Follower
-    private var checks = HeadChecks()
-    private var watch: Task<Void, Never>?
-    private var tickets: [UInt64: CheckedContinuation<Bool?, Never>] = [:]
-    private var lastTicket: UInt64 = 0
-    /// Why the log gives no answer that can be used, when it gives none.
-    private(set) var trouble: String?
-    /// Problem that was reported last, and when.
-    private var told: (problem: String, at: Duration)?
-    /// Time of the last answer of the log that says that the replica is at its end, also before the process began; nil:
-    /// not known.
-    private var verifiedAt: Duration?
-    private var silence = LogSilence()
-    private var isProbing = false
-    /// Bytes that each scope brought into the log.
-    var budget = LogBudget()
-    private var backoff: Backoff
-    /// The log has another history, and the process has to begin again.
-    private(set) var isOver = false
-    private var applyStall = ApplyStall()
+    let log: any SharedLog
+    let store: TemplateStore
+    nonisolated let settings: Settings
+    let now: @Sendable () -> Duration
 
+    package internal(set) var follower: Follower
+    var work = NodeWork()
+    private var life = Life.following
+    private var looks = Looks()
+    private var tickets = ReadTickets()
+    var reach: LogReach
+    private var applyStall = ApplyStall()
+    var publishes = Publishes()
+    var upkeep = LogUpkeep()
     /// Counts so far; ``ClusterFigures/newest`` is how far the log goes.
     package internal(set) var figures = ClusterFigures()
-    var contentSweep = ContentSweep()
-    /// The last log metadata that the replica and the log agree under which numbers are given away.
-    private var floored: LogMetadata?
-
-    var runs: [PublishID: Run] = [:]
-    /// Publishes that came to nothing after their publisher was told that the outcome is unknown.
-    var failures: [PublishID] = []
     var random = SystemRandomNumberGenerator()
-    var isProposing = false
-    var queue: [CheckedContinuation<Void, Never>] = []
+
+    /// Unique in the cluster.
+    package nonisolated var name: String { settings.name }
+    /// Time that a read waits for the log's answer.
+    package nonisolated var patience: @Sendable () -> Duration { settings.patience }
 
     /// - Parameters:
     ///   - store: opened as a replica, and whole: see ``fill(_:from:)``.
@@ -91,34 +95,74 @@ package actor ClusterNode {
         let state = try store.replicaState()
         self.log = log
         self.store = store
-        self.name = name
         self.now = now
-        self.fetchWindow = fetchWindow
-        self.patience = patience
-        self.isEdge = isEdge
-        self.backoff = backoff
-        self.report = report
+        settings = Settings(
+            name: name, isEdge: isEdge, fetchWindow: fetchWindow, patience: patience, report: report)
+        reach = LogReach(backoff)
         follower = Follower(epoch: state.epoch, head: state.logHead, isWhole: state.isWhole)
-        verifiedAt = store.verifiedBefore.map { now() - $0 }
+        looks.verifiedAt = store.verifiedBefore.map { now() - $0 }
     }
 
     /// Time between two looks at the log's head without a request: finds what a watch did not bring.
     private static let lookEvery: Duration = .seconds(5)
 
-    /// Follows the log until the task is cancelled.
+    /// Follows the log until the task is cancelled. Once; when it returns, no task of the node is left, and every reader
+    /// and publisher has an answer.
     package func run() async {
         perform(follower.begin())
+        await withDiscardingTaskGroup { group in
+            group.addTask { await self.lookRegularly() }
+            // Cancelled: there are no more.
+            for await job in work.jobs { group.addTask { await job(self) } }
+            end()
+            group.cancelAll()
+        }
+    }
+
+    private func lookRegularly() async {
         while !Task.isCancelled {
-            do { try await Task.sleep(for: Self.lookEvery) } catch { break }
+            // Cancelled: the loop ends.
+            guard (try? await Task.sleep(for: Self.lookEvery)) != nil else { return }
             if await look(within: max(Self.lookEvery, patience())) == true {
                 store.noteVerified()
             } else {
                 perform(follower.distrustWatch())
             }
         }
-        watch?.cancel()
-        for continuation in tickets.values { continuation.resume(returning: nil) }
-        tickets = [:]
+    }
+
+    private func end() {
+        life = .ended
+        work.end()
+        tickets.end()
+        abandonPublishes()
+    }
+
+    /// Why nothing is published here any more; nil: it is.
+    var refusal: StoreError? {
+        switch life {
+        case .following: nil
+        case .overtaken:
+            .unavailable("another history of the cluster's log begins; nothing was committed; try again")
+        case .ended: .unavailable("this node ends; nothing was committed; try again at another one")
+        }
+    }
+
+    private static let tick = Duration.milliseconds(50)
+
+    /// Answers readers and publishers whose time is up, as long as any wait: one task for all of them.
+    func keepTime() {
+        if work.isKeepingTime { return }
+        work.isKeepingTime = true
+        work.begin { node in
+            while !node.tickets.isEmpty || node.publishes.isAwaited {
+                // Cancelled: all were answered.
+                guard (try? await Task.sleep(for: Self.tick)) != nil else { return }
+                node.tickets.expire()
+                node.expirePublishes()
+            }
+            node.work.isKeepingTime = false
+        }
     }
 
     // MARK: Reading
@@ -126,13 +170,12 @@ package actor ClusterNode {
     /// Whether the store has everything that was in the log when this was called; nil when the log did not answer in
     /// time. While the log is silent it says so at once, and one question goes on in the background.
     package func isCurrent(within time: Duration) async -> Bool? {
-        guard silence.isOn else { return await look(within: time) }
-        if !isProbing {
-            isProbing = true
-            // Ends by itself within `time`.
-            Task {
-                _ = await look(within: time)
-                isProbing = false
+        guard looks.silence.isOn else { return await look(within: time) }
+        if !looks.isProbing {
+            looks.isProbing = true
+            work.begin { node in
+                _ = await node.look(within: time)
+                node.looks.isProbing = false
             }
         }
         return nil
@@ -141,13 +184,13 @@ package actor ClusterNode {
     private func look(within time: Duration) async -> Bool? {
         let began = now()
         let answer = await ask(within: time)
-        if answer == true { silence.answered() } else { silence.missed(since: began, now: now()) }
+        if answer == true { looks.silence.answered() } else { looks.silence.missed(since: began, now: now()) }
         return answer
     }
 
     private func ask(within time: Duration) async -> Bool? {
         await answer(within: time) { node, ticket in
-            if let action = node.checks.asked(ticket, now: node.now()) { node.perform([action]) }
+            if let action = node.looks.checks.asked(ticket, now: node.now()) { node.perform([action]) }
         }
     }
 
@@ -161,47 +204,43 @@ package actor ClusterNode {
     package func refresh() async -> Bool { await isCurrent(within: patience()) == true }
 
     private func answer(
-        within time: Duration, _ ask: (isolated ClusterNode, UInt64) -> Void
+        within time: Duration, _ ask: (isolated ClusterNode, ReadTickets.Ticket) -> Void
     ) async -> Bool? {
-        lastTicket += 1
-        let ticket = lastTicket
-        let timer = Task { [weak self] in
-            try await Task.sleep(for: time)
-            await self?.answer(ticket, nil)
-        }
-        defer { timer.cancel() }
+        if case .ended = life { return nil }
         return await withCheckedContinuation { continuation in
-            tickets[ticket] = continuation
+            let ticket = tickets.add(continuation, for: time)
+            keepTime()
             ask(self, ticket)
         }
     }
 
-    private func answer(_ ticket: UInt64, _ answer: Bool?) {
-        if answer == true { verifiedAt = now() }
-        tickets.removeValue(forKey: ticket)?.resume(returning: answer)
+    private func answer(_ ticket: ReadTickets.Ticket, _ answer: Bool?) {
+        if answer == true { looks.verifiedAt = now() }
+        tickets.answer(ticket, answer)
     }
 
     /// Time since the log last confirmed that the replica is at its end, over restarts; a year when not known.
-    package var unverified: Duration { verifiedAt.map { now() - $0 } ?? .seconds(365 * 86_400) }
+    package var unverified: Duration { looks.verifiedAt.map { now() - $0 } ?? .seconds(365 * 86_400) }
 
     private func perform(_ actions: [HeadChecks.Action]) {
         for action in actions {
             switch action {
             case .wake(let time):
-                Task {
+                work.begin { node in
+                    // Cancelled: all that ask were answered.
                     try? await Task.sleep(for: time)
-                    if let next = checks.due(now: now()) { perform([next]) }
+                    if let next = node.looks.checks.due(now: node.now()) { node.perform([next]) }
                 }
             case .release(let tickets, let isVerified): for ticket in tickets { answer(ticket, isVerified) }
             case .catchUp(let tickets): for ticket in tickets { perform(follower.asked(ticket)) }
-            case .check: Task { await check() }
+            case .check: work.begin { await $0.check() }
             }
         }
     }
 
     private func check() async {
         guard let logMetadata = follower.logMetadata, follower.isReady || logMetadata.isFrozen else {
-            return perform(checks.answered(.behind, now: now()))
+            return perform(looks.checks.answered(.behind, now: now()))
         }
         let answer: HeadChecks.Answer
         do throws(LogError) {
@@ -212,7 +251,7 @@ package actor ClusterNode {
             missed(error)
         }
         figures.checks[ClusterFigures.Check(answer), default: 0] += 1
-        perform(checks.answered(answer, now: now()))
+        perform(looks.checks.answered(answer, now: now()))
     }
 
     // MARK: Following
@@ -222,24 +261,30 @@ package actor ClusterNode {
     }
 
     private func perform(_ action: Follower.Action) {
+        if case .ended = life { return }
         switch action {
         case .watch(let session):
-            watch?.cancel()
-            watch = Task { await watch(session) }
-        case .read(let id, let after, let limit): Task { await read(id, after, limit) }
-        case .apply(let entries): Task { await apply(entries) }
-        case .rebuild(let logMetadata): Task { await beginAnew(logMetadata) }
+            // Ended by the next one, and with the group that waits for it.
+            work.replaceWatch(by: Task { await watch(session) })
+        case .read(let id, let after, let limit): work.begin { await $0.read(id, after, limit) }
+        case .apply(let entries): work.begin { await $0.apply(entries) }
+        case .rebuild(let logMetadata): work.begin { await $0.beginAnew(logMetadata) }
         case .renewEpoch(let logMetadata, let head):
-            Task {
-                if isEdge { await awaitRenewal() } else { await renewEpoch(logMetadata, at: head) }
-                perform(follower.renewed())
+            work.begin { node in
+                if node.settings.isEdge {
+                    await node.awaitRenewal()
+                } else {
+                    await node.renewEpoch(logMetadata, at: head)
+                }
+                node.perform(node.follower.renewed())
             }
         case .caughtUp(let tickets, let isDone): for ticket in tickets { answer(ticket, isDone) }
         case .retry:
-            let pause = applyStall.pause(&random) ?? backoff.next(&random)
-            Task {
+            let pause = applyStall.pause(&random) ?? reach.backoff.next(&random)
+            work.begin { node in
+                // Cancelled: what follows is no longer begun.
                 try? await Task.sleep(for: pause)
-                perform(follower.due())
+                node.perform(node.follower.due())
             }
         }
     }
@@ -286,56 +331,16 @@ package actor ClusterNode {
                 break
             } catch {
                 stalled(error.description)
+                // Cancelled: the loop ends.
                 try? await Task.sleep(for: Self.applyAgain)
             }
         }
-        isOver = true
+        if Task.isCancelled { return }
+        life = .overtaken
         // What waits would wait in vain, and the process for it.
-        endRuns()
-        for ticket in tickets.keys { answer(ticket, nil) }
-        report(.foreignEpoch(logMetadata.epoch))
-    }
-
-    /// Under log metadata that says which numbers this replica knows to be given away, and they are no longer given
-    /// here that it says of others: a node that was away may know more than the one that began this history. An edge
-    /// gives no numbers, and only takes over what the metadata says.
-    private func page(after: CommitSequence, limit: Int) async throws(LogError) -> LogPage {
-        let page = try await log.page(after: after, limit: limit)
-        let logMetadata = page.logMetadata
-        // Of another history the replica begins anew, and keeps its numbers.
-        if logMetadata == floored || logMetadata.epoch != follower.epoch { return page }
-        let own: NumberFloors
-        do throws(StoreError) {
-            let known = try await store.floors()
-            own = known.above
-            if !known.all.cover(logMetadata.floors) { try await store.raiseFloors(to: logMetadata.floors) }
-        } catch {
-            stalled(error.description)
-            throw .notDone(error.description)
-        }
-        guard isEdge || logMetadata.isFrozen || logMetadata.floors.cover(own) else {
-            _ = try await amend(logMetadata) { $0.floors.cover(own) ? nil : $0.raised(to: own) }
-            return try await self.page(after: after, limit: limit)
-        }
-        floored = logMetadata
-        return page
-    }
-
-    private func renewEpoch(_ logMetadata: LogMetadata, at head: LogHead) async {
-        do throws(LogError) {
-            let new = try renewed(logMetadata, .random(using: &random))
-            let held = try await log.amend(logMetadata, to: new, at: head)
-            if held.epoch == new.epoch {
-                figures.renewals += 1
-                report(.renewing)
-            } else if held == logMetadata {
-                // The log has gone on, or what was read is of long ago, and may be once more.
-                try? await Task.sleep(for: backoff.next(&random))
-            }
-        } catch {
-            missed(error)
-            try? await Task.sleep(for: Self.applyAgain)
-        }
+        endPublishes()
+        tickets.end()
+        settings.report(.foreignEpoch(logMetadata.epoch))
     }
 
     static let applyAgain: Duration = .seconds(1)
@@ -346,42 +351,42 @@ package actor ClusterNode {
                 try await store.apply(try await Self.versions(of: entries, from: log))
                 break
             } catch {
+                if Task.isCancelled { return }
                 figures.failures[.apply, default: 0] += 1
                 stalled("\(error)")
                 // What is no longer in the log can only be seen by looking at it anew.
                 if error is LogError || applyStall.isLasting { return perform(follower.applyFailed()) }
                 perform(follower.applyIsLate())
+                // Cancelled: the loop ends.
                 try? await Task.sleep(for: applyStall.pause(&random) ?? Self.applyAgain)
             }
         }
-        for entry in entries { budget.note(entry.contentBytes, of: entry.change.scope, now: now()) }
+        if Task.isCancelled { return }
+        for entry in entries { publishes.budget.note(entry.contentBytes, of: entry.change.scope, now: now()) }
         ended()
         perform(follower.applied())
         moved()
     }
 
-    func stalled(_ why: String) { if applyStall.met(why, now: now()) { report(.cannotApply(why)) } }
+    func stalled(_ why: String) { if applyStall.met(why, now: now()) { settings.report(.cannotApply(why)) } }
 
-    private func ended() { if applyStall.passed() { report(.appliesAgain) } }
+    private func ended() { if applyStall.passed() { settings.report(.appliesAgain) } }
 
     /// Time for which nothing that was read could be stored; zero: it can.
     package var stalledFor: Duration { applyStall.time(now: now()) }
 
-    /// Members can be away for different reasons: another one is told after this long.
-    private static let tellAgain = Duration.seconds(5)
-
-    func reached() {
-        backoff.end()
-        guard trouble != nil else { return }
-        (trouble, told) = (nil, nil)
-        report(.reachable)
-    }
+    func reached() { if reach.answered() { settings.report(.reachable) } }
 
     func missed(_ error: LogError) {
-        let problem = error.description
-        trouble = problem
-        if let told, told.problem == problem || now() < told.at + Self.tellAgain { return }
-        told = (problem, now())
-        report(.unreachable(problem))
+        // The node ends: that says nothing about the log.
+        if Task.isCancelled { return }
+        if reach.missed(error.description, now: now()) { settings.report(.unreachable(error.description)) }
     }
+}
+
+/// Memory of a node for the log's upkeep.
+struct LogUpkeep {
+    var contentSweep = ContentSweep()
+    /// The last log metadata that the replica and the log agree under which numbers are given away.
+    var floored: LogMetadata?
 }

@@ -51,7 +51,7 @@ extension ClusterNode {
         // Read after them: whatever was appended before is seen.
         var (used, head) = stored.isEmpty ? ([], LogHead.empty) : try await contentsUsed(after: .empty)
         var removed = 0
-        for content in contentSweep.looked(at: stored, used: used, now: now()) {
+        for content in upkeep.contentSweep.looked(at: stored, used: used, now: now()) {
             for _ in 0..<Self.attempts where !used.contains(content.digest) {
                 if try await log.remove(content, at: head) {
                     removed += 1

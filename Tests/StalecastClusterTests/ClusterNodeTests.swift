@@ -49,6 +49,37 @@ import Testing
         }
     }
 
+    /// Reads, appends and looks are under way at a log that does not answer, and nothing of the node outlives its run.
+    @Test func aStoppedNodeHasNoTaskLeft() async throws {
+        let running = try await Running("a", log)
+        _ = try await running.put("1")
+        log.hanging.withLock { $0 = 0 }
+        // The second one waits for its turn.
+        let publishers = (2...3).map { value in Task { await running.published("\(value)") } }
+        try await eventually { log.hanging.withLock { $0 ?? 0 } >= 1 }
+        let readers = (0..<5).map { _ in Task { await running.node.isCurrent(within: .seconds(3600)) } }
+        try await eventually { log.hanging.withLock { $0 ?? 0 } >= 2 }
+        let late = Task { await running.node.catchUp(within: .seconds(3600)) }
+        try await eventually { log.hanging.withLock { $0 ?? 0 } >= 3 }
+        await running.end()
+        #expect(log.hanging.withLock { $0 } == 0, "no call is left")
+        for reader in readers + [late] { #expect(await reader.value == nil) }
+        for publisher in publishers {
+            switch await publisher.value {
+            case .failure(.outcomePending), .failure(.unavailable): break
+            case let other: Issue.record("\(other)")
+            }
+        }
+        let blamesTheLog = running.reports.contains { if case .unreachable = $0 { true } else { false } }
+        #expect(!blamesTheLog)
+        // What comes now has its answer at once.
+        #expect(await running.node.isCurrent(within: .seconds(3600)) == nil)
+        guard case .failure(.unavailable) = await running.published("4") else {
+            Issue.record("it has ended")
+            return
+        }
+    }
+
     @Test func anUnknownOutcomeIsToldAndKnownLater() async throws {
         let running = try await Running("a", log)
         // It lands, and nobody hears of it for longer than a publisher waits.

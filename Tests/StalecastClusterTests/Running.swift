@@ -49,10 +49,14 @@ final class Running: Sendable {
 
     deinit { following.cancel() }
 
-    /// The same node, after a restart.
-    func restarted(_ log: SharedMemoryLog, meanwhile: () async throws -> Void = {}) async throws -> Running {
+    func end() async {
         following.cancel()
         await following.value
+    }
+
+    /// The same node, after a restart.
+    func restarted(_ log: SharedMemoryLog, meanwhile: () async throws -> Void = {}) async throws -> Running {
+        await end()
         store.close()
         try await meanwhile()
         return try await Running(node.name, log, in: directory)
@@ -108,9 +112,24 @@ final class SharedMemoryLog: SharedLog {
     let silence = Mutex(false)
     /// Pages that are read before reads fail; nil: they do not.
     let pagesLeft = Mutex<Int?>(nil)
+    /// Calls hang until their caller is cancelled, as with an etcd that is far away; nil: they do not.
+    let hanging = Mutex<Int?>(nil)
     private let watchEvents = Mutex<[AsyncStream<WatchEvent>.Continuation]>([])
 
+    private func hang() async throws(LogError) {
+        let hangs = hanging.withLock { calls in
+            calls = calls.map { $0 + 1 }
+            return calls != nil
+        }
+        guard hangs else { return }
+        // Cancelled: the call ends.
+        while (try? await Task.sleep(for: .seconds(3600))) != nil {}
+        hanging.withLock { $0 = $0.map { $0 - 1 } }
+        throw .unknown("cancelled")
+    }
+
     func page(after sequence: CommitSequence, limit: Int) async throws(LogError) -> LogPage {
+        try await hang()
         let isCut = pagesLeft.withLock { left in
             left = left.map { $0 - 1 }
             return left ?? 0 < 0
@@ -123,6 +142,7 @@ final class SharedMemoryLog: SharedLog {
     func append(
         _ entry: LogEntry, under logMetadata: LogMetadata, owner: AssignmentOwner?
     ) async throws(LogError) -> Appended {
+        try await hang()
         let appended = state.withLock {
             $0.append(entry, under: logMetadata, owner: owner, at: .zero, MemoryLog.Comparisons())
         }
@@ -155,7 +175,8 @@ final class SharedMemoryLog: SharedLog {
     }
 
     func isCurrent(_ head: LogHead, under logMetadata: LogMetadata) async throws(LogError) -> Bool {
-        state.withLock { $0.isCurrent(head, under: logMetadata) }
+        try await hang()
+        return state.withLock { $0.isCurrent(head, under: logMetadata) }
     }
 
     func content(of entry: LogEntry) async throws(LogError) -> [UInt8] {
