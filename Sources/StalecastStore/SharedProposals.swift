@@ -12,6 +12,8 @@ package final class SharedProposals: Sendable {
     let store: TemplateStore
     private let claims = Mutex(ApprovalClaims())
     private let hasSharedOwn = Atomic(false)
+    /// Places whose content is in the store's own table, by the ids of open proposals.
+    private let copied = Mutex<[String: String]>([:])
 
     private static let partKind = "proposalPart"
     private static let partBytes = 60_000
@@ -53,7 +55,7 @@ package final class SharedProposals: Sendable {
             } failure: {
                 Self.failure($0)
             }
-            try await mirror(record.proposal, content: content)
+            try await mirror(record, content: content)
             await forgetOld(all(of: scope))
             return record.proposal
         } catch {
@@ -72,27 +74,27 @@ package final class SharedProposals: Sendable {
     func change(
         _ number: Int64, of scope: Scope, _ edit: (inout Proposal) throws(StoreError) -> Void
     ) async throws(StoreError) -> Proposal {
-        typealias Edited = (from: Shared, to: Proposal, content: [UInt8]?)
+        typealias Edited = (from: Shared, to: Shared, content: [UInt8]?)
         let edited = try await table.change { () async throws(StoreError) -> (Edited, EntryTable.Change) in
             guard let record = table["\(scope)/\(number)"], let known = Shared(record) else {
                 throw .unknownProposal(number)
             }
             var changed = known
             try edit(&changed.proposal)
-            if changed.proposal == known.proposal { return ((known, known.proposal, nil), .nothing) }
-            let isOpen = changed.proposal.state == .open
-            let content = isOpen ? await content(of: known) : nil
-            if isOpen, content == nil {
+            if changed.proposal == known.proposal { return ((known, known, nil), .nothing) }
+            let content = lacksContent(of: changed) ? await content(of: known) : nil
+            if lacksContent(of: changed), content == nil {
                 throw .unavailable("the template of proposal \(number) has not come here yet")
             }
-            return ((known, changed.proposal, content), try changed.put(over: record.revision))
+            return ((known, changed, content), try changed.put(over: record.revision))
         } failure: {
             Self.failure($0)
         }
-        guard edited.to != edited.from.proposal else { return edited.to }
+        let proposal = edited.to.proposal
+        guard proposal != edited.from.proposal else { return proposal }
         try await mirror(edited.to, content: edited.content)
-        if edited.to.state != .open { await removeParts(edited.from.parts, in: edited.from.place) }
-        return edited.to
+        if proposal.state != .open { await removeParts(edited.from.parts, in: edited.from.place) }
+        return proposal
     }
 
     private static func failure(_ error: LogError?) -> StoreError {
@@ -148,8 +150,8 @@ package final class SharedProposals: Sendable {
     private func removeParts(_ count: Int, in place: String) async {
         for number in 0..<count {
             let name = Self.part(number, in: place)
-            // What stays takes room, and nothing else.
             if let record = await informer.record(name) {
+                // What stays takes room, and nothing else.
                 _ = try? await informer.remove(name, at: record.revision)
             }
         }
@@ -179,12 +181,11 @@ package final class SharedProposals: Sendable {
 
     private func take(_ record: SharedRecord) async -> Bool {
         guard let shared = Shared(record) else { return true }
-        let isOpen = shared.proposal.state == .open
-        let content = isOpen ? await content(of: shared) : nil
+        let content = lacksContent(of: shared) ? await content(of: shared) : nil
         // Its parts are on their way.
-        if isOpen, content == nil { return false }
+        if lacksContent(of: shared), content == nil { return false }
         do throws(StoreError) {
-            try await mirror(shared.proposal, content: content)
+            try await mirror(shared, content: content)
             return true
         } catch {
             store.log(.init(.warning, "a proposal could not be copied", ["error": error.description]))
@@ -192,10 +193,18 @@ package final class SharedProposals: Sendable {
         }
     }
 
-    private func mirror(_ proposal: Proposal, content: [UInt8]?) async throws(StoreError) {
+    /// Whether a proposal is open and its content is not in the store's own table: it is read and unpacked once, not for
+    /// each claim.
+    private func lacksContent(of shared: Shared) -> Bool {
+        shared.proposal.state == .open && copied.withLock { $0[shared.id] } != shared.place
+    }
+
+    /// - Parameter content: nil keeps what is in the table.
+    private func mirror(_ shared: Shared, content: [UInt8]?) async throws(StoreError) {
         // A claim's age begins when it comes here.
-        _ = age(of: proposal)
-        try await store.mirror(proposal, content: content)
+        _ = age(of: shared.proposal)
+        try await store.mirror(shared.proposal, content: content)
+        copied.withLock { $0[shared.id] = shared.proposal.state == .open ? shared.place : nil }
     }
 
     /// Time that an approval has been under way, as this node has seen it; nil: there is none.
@@ -283,6 +292,7 @@ package final class SharedProposals: Sendable {
         /// nil for what is no proposal.
         init?(_ record: SharedRecord) {
             let parts = record.name.id.split(separator: "/")
+            // Records of other programs are none of ours.
             guard parts.count == 3, let project = try? ProjectID(String(parts[0])),
                 let namespace = try? Namespace(String(parts[1])), let value = try? JSONValue.parse(record.value),
                 let proposal = value["proposal"].flatMap({

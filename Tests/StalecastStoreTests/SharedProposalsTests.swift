@@ -123,6 +123,24 @@ import Testing
         #expect(try await nodes.count("proposalPart") == 0, "its content is a version now")
     }
 
+    /// Claims need no content that is here already: without its parts each one would be refused.
+    @Test func aClaimReadsNoContentAgain() async throws {
+        let nodes = try await Nodes()
+        defer { nodes.end() }
+        try await nodes.propose("one", at: nodes.a)
+        try await nodes.b.has(1)
+        for part in try await nodes.records.all().records where part.name.kind == "proposalPart" {
+            _ = try await nodes.records.remove(part.name, at: part.revision)
+        }
+        let own = await storeError {
+            try await nodes.b.store.approve(1, of: .demo, by: Self.ada, allowsOwn: false)
+        }
+        #expect(own == .ownProposal(1))
+        let version = try await nodes.b.store.approve(1, of: .demo, by: Self.eve, allowsOwn: false)
+        #expect(version.template.greeting == "one")
+        try await eventually { try await nodes.a.state(1) == .approved }
+    }
+
     @Test func numbersOfTwoNodesFollowEachOther() async throws {
         let nodes = try await Nodes()
         defer { nodes.end() }
