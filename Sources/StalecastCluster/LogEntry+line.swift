@@ -45,6 +45,7 @@ extension LogEntry {
     /// - Parameter sequence: where it was found; an entry that says another is refused.
     /// - Throws: ``LogError/unreadable(_:)``
     package init(_ bytes: [UInt8], at sequence: CommitSequence) throws(LogError) {
+        // What cannot be parsed is thrown as unreadable.
         guard let end = bytes.firstIndex(of: 0x0A), let head = try? JSONValue.parse(bytes[..<end], maxDepth: 8),
             let change = TemplateChange(head: head), change.sequence == sequence,
             let publish = head["publish"]?.string.flatMap({ PublishID($0) }),
@@ -124,6 +125,7 @@ extension LogEntry {
 extension TemplateChange {
     /// Reads what an entry's line says; nil when something without which there is no version is missing.
     fileprivate init?(head: JSONValue) {
+        // Names that are none make the entry unreadable, as its reader says.
         guard let sequence = head["sequence"]?.int64.flatMap({ CommitSequence(exactly: $0) }), sequence > 0,
             let project = head["project"]?.string.flatMap({ try? ProjectID($0) }),
             let namespace = head["namespace"]?.string.flatMap({ try? Namespace($0) }),

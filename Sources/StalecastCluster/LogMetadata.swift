@@ -29,6 +29,7 @@ package struct LogMetadata: Sendable, Hashable {
 
     /// - Throws: ``LogError/unreadable(_:)``, also when it asks for a newer program.
     package init(_ bytes: some Sequence<UInt8>, revision: Int64) throws(LogError) {
+        // What cannot be parsed is thrown as unreadable.
         guard let document = (try? JSONValue.parse(bytes))?.object,
             let epoch = document["epoch"]?.string.flatMap({ Epoch($0) })
         else { throw .unreadable("the charter is not one; look at the key prefix") }
@@ -73,6 +74,7 @@ package struct LogMetadata: Sendable, Hashable {
             let parts = name.split(separator: "/")
             if name == "*" {
                 floors.raiseAll(to: number)
+                // Names of no scope say nothing to this program.
             } else if parts.count == 2, let project = try? ProjectID(String(parts[0])),
                 let namespace = try? Namespace(String(parts[1]))
             {

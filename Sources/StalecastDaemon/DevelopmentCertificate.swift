@@ -58,6 +58,7 @@ package struct DevelopmentCertificate {
             issuer, validity, subject, Array(key.publicKey.derRepresentation),
             DER.tagged(0xA3, DER.sequence(extensions)),
         ])
+        // It cannot fail, as the words for the crash say.
         guard let signature = try? root.signature(for: content) else {
             preconditionFailure("a key that was just made signs")
         }

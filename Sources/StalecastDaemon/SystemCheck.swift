@@ -170,9 +170,11 @@ package struct SystemCheck {
             configuration.sources.scopes.flatMap { [$0.url, $0.fenceURL].compactMap(\.self) }
             + configuration.webhooks.receivers.compactMap { $0.document["url"]?.string }
             + configuration.auth.issuers.flatMap { [$0.keys.location] + ($0.signIn == nil ? [] : [$0.issuer]) }
+        // An address that is none was refused when the configuration was read.
         let hosts = Set(urls.compactMap { try? OutboundURL($0) }.filter { $0.addressLiteral == nil }.map(\.host))
         return hosts.sorted().map { host in
             let begun = ContinuousClock.now
+            // The finding says that it cannot be looked up.
             let isKnown = (try? ListenAddress(host: host, port: 0).resolvedHost()) != nil
             let took = (ContinuousClock.now - begun) / .milliseconds(1)
             let isSlow = took > 1000

@@ -19,6 +19,7 @@ final class TimelineKeeper: Sendable {
     /// Reads the file of the run before. One that is missing or damaged begins an empty time line.
     init(directory: String) {
         path = "\(directory)/timeline.json"
+        // A damaged file is as none.
         let former = FileManager.default.contents(atPath: path).flatMap { try? JSONValue.parse($0) }
         timeline = Mutex(former.map(Timeline.init) ?? Timeline())
     }

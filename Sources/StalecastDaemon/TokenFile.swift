@@ -38,8 +38,8 @@ package struct TokenFile {
             token.warnings.append(
                 "\(plainPath) is not there; the token it held is still the right one. If nobody has a copy, "
                     + "`stalecast token rotate` makes a new one")
+            // A copy that cannot be read misleads no client.
         } else if let plain = try? read(plainPath), TokenFile(of: plain).digest != token.digest {
-            // What cannot be read misleads no client.
             token.warnings.append(
                 "\(plainPath) holds another token than the daemon takes; `stalecast token rotate` makes a new one")
         }

@@ -41,6 +41,7 @@ package final class AssignedWork: Sendable {
             begin: { [self] name, token in
                 if let webhooks = webhooks(name) { return webhooks.begin(name, token) }
                 state.withLock { state in
+                    // Cancelled when the assignment is given up or lost; the former waits for it.
                     if let body = state.bodies[name] { state.tasks[name] = Task { await body(token) } }
                 }
             },

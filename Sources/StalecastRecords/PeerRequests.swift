@@ -55,6 +55,7 @@ package final class PeerRequests: Sendable {
         let outcome = try await informer.put(
             value.encoded(), to: RecordName(Self.question, id), over: nil, lease: lease)
         guard case .done = outcome else { throw .notDone("a question of this id is there already") }
+        // Cancelled when this returns.
         let timer = Task {
             // Cancelled: the answer is there.
             try? await Task.sleep(for: time)
@@ -74,6 +75,7 @@ package final class PeerRequests: Sendable {
     /// Answers what this run is asked, and hears of answers, until its task is cancelled. Once.
     package func run(_ answerer: @escaping @Sendable (JSONValue) async -> JSONValue) async {
         await informer.observe(Self.question) { [self] change in
+            // What is no question is ignored.
             guard case .put(let record) = change, let value = try? JSONValue.parse(record.value),
                 value["to"]?.string == mark, let lease = value["lease"]?.int64, let body = value["ask"]
             else { return }

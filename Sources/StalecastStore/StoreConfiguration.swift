@@ -58,6 +58,7 @@ package struct StoreConfiguration: Sendable {
 
         /// `demo`, number 123456789012: what serves when nothing is configured.
         package static let demo: Project = {
+            // It cannot fail, as the words for the crash say.
             guard let id = try? ProjectID("demo") else { preconditionFailure("demo is a legal project id") }
             return Project(id: id, number: 123_456_789_012)
         }()

@@ -184,7 +184,9 @@ extension TemplateStore {
     /// Whether a data directory holds a replica that is whole; false as well where nothing can be read.
     package static func hasReplica(_ directory: String) -> Bool {
         let path = DataDirectory(directory).database
+        // A file that cannot be read is no replica; opening it tells why.
         guard FileOperation.exists(path), let queue = try? DatabaseInspection.readOnlyQueue(path) else { return false }
+        // As above.
         let state = try? queue.unsafeRead { try ReplicaTable.exists($0) ? ReplicaTable.state($0) : nil }
         return state?.isWhole ?? false
     }
@@ -261,7 +263,7 @@ private struct ReplicaEnds {
         var changed = shared.releases
         if let version {
             versions[scope] = version
-            // The entry that ended it left the log before this replica was begun.
+            // The entry that ended it left the log before this replica was begun. One that refuses to end stays as it is.
             if changed.isEmpty, var lost = former, lost.isOpen,
                 (try? lost.supersede(by: version.version, at: version.metadata.updateTime, by: "log")) != nil
             {

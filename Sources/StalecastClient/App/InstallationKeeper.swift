@@ -49,6 +49,7 @@ final class InstallationKeeper: Sendable {
         let flight = state.withLock { state in
             if let flight = state.flight { return flight }
             let installation = state.installation
+            // Ends with the request's timeout.
             let flight = Task {
                 defer { self.state.withLock { $0.flight = nil } }
                 return try await registry.valid(installation, now: self.environment.now(), timeout: timeout)

@@ -67,6 +67,7 @@ final class BearerToken: Sendable {
                 try? await Task.sleep(nanoseconds: UInt64(max(0, min(limit, 3600)) * 1e9))
                 end(nil)
             }
+            // Ends with the provider's answer.
             Task {
                 end(await asking.value)
                 timer.cancel()

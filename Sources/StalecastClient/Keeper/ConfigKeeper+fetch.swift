@@ -50,6 +50,7 @@ extension ConfigKeeper {
                 return .refused(.throttled(until: end))
             }
             state.flights += 1
+            // Ends with the fetch's timeout.
             let flight = KeeperState.Flight(
                 number: state.flights, task: Task { await self.exchange(demand, facts, context) },
                 signals: state.stored.customSignals, unnumberedMessages: state.unnumberedMessages)

@@ -70,6 +70,7 @@ extension ConfigKeeper {
         switch action {
         case .none: break
         case .wait(let seconds, let turn): startTimer(seconds, turn)
+        // Ends with the fetch's timeout.
         case .fetch(let attempt): Task { await self.attempt(attempt) }
         case .settled: notify()
         case .gaveUp:

@@ -66,6 +66,7 @@ public final class RemoteConfigPropertyObserver<Value: Decodable & Sendable>: Se
         #if canImport(SwiftUI)
             let registration = resolvedConfig.addOnActivateListener { [weak self] keys in
                 guard let self, keys.contains(self.key) else { return }
+                // Ends at once.
                 Task { @MainActor in self.objectWillChange.send() }
             }
             self.registration.withLock { $0 = registration }

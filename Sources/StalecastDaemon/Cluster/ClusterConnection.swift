@@ -54,6 +54,7 @@ struct ClusterConnection: Sendable {
     /// Refuses members that are too old, or no etcd; ``EtcdMembers`` warns of others.
     private func judgeMembers() async throws(StartError) {
         for (number, endpoint) in configuration.store.etcd.endpoints.enumerated() {
+            // One that is silent now is asked again while the daemon runs.
             guard let status = try? await client.status(of: number) else { continue }
             if case .refused(let sentence) = status.verdict { throw StartError("store.etcd: \(endpoint): \(sentence)") }
         }
@@ -125,7 +126,7 @@ package struct EpochChanged: Error, CustomStringConvertible {
 extension Configuration {
     var etcdConfiguration: EtcdConfiguration {
         var etcd = EtcdConfiguration(store.etcd.endpoints)
-        // A stop waits for a call that is under way.
+        // Requests wait for a call that is under way.
         if isEdge { etcd.mostTimeout = .seconds(5) }
         etcd.tls = EtcdTLS(
             authorities: store.etcd.caFile,

@@ -67,6 +67,7 @@ package final class AccessTokens: Sendable {
     private func fetch() -> Task<String, any Error> {
         state.withLock { state in
             if let fetch = state.fetch { return fetch }
+            // Ends with the request's timeout.
             let fetch = Task {
                 defer { self.state.withLock { $0.fetch = nil } }
                 return try await self.exchange(mayCorrectClock: true)

@@ -37,6 +37,7 @@ extension Release {
     /// Reads what ``record`` wrote, and passes over what a newer program added; nil for anything else. A state that this
     /// program does not know is paused: clients keep what they have until an operator decides.
     package init?(record: JSONValue) {
+        // Parts that cannot be read make the record none.
         guard let project = record["project"]?.string, let namespace = record["namespace"]?.string,
             let project = try? ProjectID(project), let namespace = try? Namespace(namespace),
             let version = record["versionNumber"]?.versionNumber,

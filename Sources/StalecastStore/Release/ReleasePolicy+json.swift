@@ -196,6 +196,7 @@ private struct Reader {
     private func duration(
         _ json: JSONValue, in range: ClosedRange<Duration>, at path: String
     ) throws(Problem) -> Duration {
+        // Thrown below, with the range.
         guard let duration = json.string.flatMap({ try? Duration(spelled: $0) }), range.contains(duration) else {
             throw Problem(
                 description: "\(path): write a time from \(range.lowerBound.spelled) to \(range.upperBound.spelled), a "

@@ -55,6 +55,7 @@ enum HTTPExchange {
             connectTimeout: min(connectTimeout, patience), timeout: .zero, maxBodyBytes: maxRefusalBytes)
         request.keptHeaders = HTTPAnswer.Head.keptFields
         return AsyncThrowingStream(bufferingPolicy: .bufferingOldest(maxWaitingParts)) { [request] parts in
+            // Cancelled when its reader ends.
             let running = Task { await run(request, patience, parts) }
             parts.onTermination = { _ in running.cancel() }
         }
