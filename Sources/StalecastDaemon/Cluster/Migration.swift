@@ -53,7 +53,7 @@ package struct Migration: Sendable {
         do {
             try WebhookRegistry.unshare(in: configuration.data)
             try await leaveDeliveries(store.epoch, EtcdRecords(client, cluster: configuration.cluster.name))
-            try await store.becomeReplica { Self.publish(store.epoch, $0).description }
+            try await store.becomeReplica { StoreHistory.publish(store.epoch, $0).description }
         } catch {
             throw Unfinished(description: "the log is in etcd, but \(configuration.data) is no node yet: \(error)")
         }
@@ -88,91 +88,29 @@ package struct Migration: Sendable {
         }
     }
 
+    /// Newest page of a log that is there already; nil: there is none that could be read.
+    private func page(of log: EtcdLog, after sequence: CommitSequence) async throws(LogError) -> LogPage? {
+        do throws(LogError) { return try await log.page(after: sequence, limit: 1) } catch {
+            // The usual case: it is founded now, which fails where anything is in its place.
+            if case .unreadable = error { return nil }
+            throw error
+        }
+    }
+
     private func put(
         _ store: TemplateStore, into log: EtcdLog, _ progress: @Sendable (Int, Int) -> Void
     ) async throws -> Int {
-        let head = LogHead(store.head() == 0 ? "0" : "\(store.head()) \(Self.publish(store.epoch, store.head()))")
-        guard let head else { throw Problem(description: "the store's head is no head") }
-        if let page = try? await log.page(after: store.head(), limit: 1) {
+        let history = try StoreHistory(of: store, node: configuration.cluster.effectiveNode)
+        if let page = try await page(of: log, after: history.head.sequence) {
             // The former run ended between the log metadata and the store's becoming a replica.
-            if page.head == head, page.logMetadata.epoch == store.epoch { return 0 }
+            if page.head == history.head, page.logMetadata.epoch == store.epoch { return 0 }
             throw Problem(
                 description: "the cluster \(configuration.cluster.name) has a log already, of epoch "
                     + "\(page.logMetadata.epoch); give this one another cluster.name")
         }
         let founding = try await log.beginFounding()
-        let releases = Self.releases(of: store)
-        for (sequence, (release, change)) in releases where sequence != change.sequence {
-            try await lay(change.at(sequence), [release], nil, store.epoch, founding)
-        }
-        let steps = Set(releases.keys)
-        var (count, after, wholeFrom) = (0, CommitSequence(0), CommitSequence(1))
-        let all = try await store.countVersions()
-        while true {
-            let versions = try await store.versions(after: after, limit: 50)
-            if versions.isEmpty { break }
-            for version in versions {
-                let sequence = version.change.sequence
-                while steps.contains(after + 1), after + 1 < sequence { after += 1 }
-                if sequence != after + 1 { wholeFrom = sequence }
-                after = sequence
-                let ownReleases = releases[sequence].map { [$0.release] } ?? []
-                try await lay(version.change, ownReleases, version.content, store.epoch, founding)
-                count += 1
-            }
-            progress(count, all)
-        }
-        while steps.contains(after + 1) { after += 1 }
-        // The newest commits may be of versions that retention took.
-        if after < head.sequence { wholeFrom = head.sequence + 1 }
-        var logMetadata = LogMetadata(epoch: store.epoch)
-        logMetadata.prunedBelow = wholeFrom
-        logMetadata.raiseFloors(to: try store.numbersGivenAway())
-        try await found(logMetadata, head, founding)
-        return count
-    }
-
-    /// Releases of the current versions and those that these ended, by the sequence of the entry that says how they
-    /// are: the last stage's, or the current version's.
-    private static func releases(
-        of store: TemplateStore
-    ) -> [CommitSequence: (release: Release, change: TemplateChange)] {
-        store.currentTemplates.scopes.reduce(into: [:]) { releases, scope in
-            guard let release = store.release(of: scope), let current = store.currentTemplates[scope]?.change else {
-                return
-            }
-            if release.version == current.version {
-                releases[release.reached.last?.sequence ?? current.sequence] = (release, current)
-            } else if release.successor == current.version {
-                releases[current.sequence] = (release, current)
-            }
-        }
-    }
-
-    /// - Parameter content: nil for a step of a release.
-    private func lay(
-        _ change: TemplateChange, _ releases: [Release], _ content: [UInt8]?, _ epoch: Epoch,
-        _ founding: EtcdFounding
-    ) async throws {
-        let sequence = change.sequence
-        let previous = sequence == 1 ? "0" : "\(sequence - 1) \(Self.publish(epoch, sequence - 1))"
-        guard let previous = LogHead(previous) else { return }
-        var chunks: [[UInt8]] = []
-        let (publish, node) = (Self.publish(epoch, sequence), configuration.cluster.effectiveNode)
-        let entry =
-            content.map {
-                LogEntry(
-                    change: change, releases: releases, publish: publish, after: previous, node: node,
-                    fetchWindowMs: 0, storing: $0, chunks: &chunks)
-            }
-            ?? LogEntry(
-                change: change, releases: releases, publish: publish, after: previous, node: node, content: .absent)
-        try await founding.lay(entry, chunks)
-    }
-
-    /// Publish id that is the same each time: by its head this store knows the log that a run which was cut off has
-    /// founded.
-    private static func publish(_ epoch: Epoch, _ sequence: CommitSequence) -> PublishID {
-        PublishID(of: "\(epoch).\(sequence)")
+        let (versions, logMetadata) = try await history.lay(progress: progress) { try await founding.lay($0, $1) }
+        try await found(logMetadata, history.head, founding)
+        return versions
     }
 }
