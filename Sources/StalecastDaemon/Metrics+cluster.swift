@@ -1,4 +1,5 @@
 import StalecastCluster
+import StalecastEdge
 import StalecastEtcd
 import StalecastRecords
 import StalecastWire
@@ -68,7 +69,7 @@ extension MetricsText {
             })
     }
 
-    private mutating func waits(_ waits: ClusterWaits) {
+    private mutating func waits(_ waits: FreshnessTally) {
         family(
             "stalecast_cluster_waits_total", .counter,
             "Requests that waited for the log: for its newest entry, or for a cursor's; refused ones were answered 503.",

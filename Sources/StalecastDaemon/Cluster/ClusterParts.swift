@@ -22,7 +22,7 @@ final class ClusterParts: Sendable {
     private let connection: ClusterConnection
     let cluster: Configuration.Cluster
     let members: EtcdMembers
-    let waits = ClusterWaits()
+    let waits = FreshnessTally()
     let store: TemplateStore
     private let vault: ClusterVault
     /// Copies of former histories in the data directory; the process begins anew when there is one more.
@@ -57,7 +57,9 @@ final class ClusterParts: Sendable {
         vault = ClusterVault(configuration)
         settings = Mutex(configuration.sharedSettings)
         formerCopies = Self.formerCopies(in: configuration.data)
-        members = EtcdMembers(connection.client, configuration.store.etcd.endpoints, logger)
+        members = EtcdMembers(connection.client, configuration.store.etcd.endpoints) {
+            logger.warning("etcd", metadata: ["member": "\($0)", "finding": "\($1)"])
+        }
         let (epochs, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         self.epochs = epochs
         proposals = SharedProposals(nodes.board, store)

@@ -1,9 +1,8 @@
-import StalecastEdge
 import Synchronization
 
 /// Counts what became of requests that waited for the log.
-final class ClusterWaits: Sendable {
-    enum Cause: String, CaseIterable {
+package final class FreshnessTally: Sendable {
+    package enum Cause: String, CaseIterable {
         /// A fetch whose client named no cursor.
         case newest
         /// A fetch, stream or poll whose client has seen more than this node.
@@ -12,13 +11,15 @@ final class ClusterWaits: Sendable {
 
     private let counts = Mutex<[Cause: [String: Int]]>([:])
 
-    func counted(_ freshness: Freshness, _ cause: Cause) -> Freshness {
+    package init() {}
+
+    package func counted(_ freshness: Freshness, _ cause: Cause) -> Freshness {
         counts.withLock { $0[cause, default: [:]][freshness.word, default: 0] += 1 }
         return freshness
     }
 
     /// All that can be, in order.
-    var all: [(cause: Cause, outcome: String, count: Int)] {
+    package var all: [(cause: Cause, outcome: String, count: Int)] {
         let counts = counts.withLock { $0 }
         return Cause.allCases.flatMap { cause in
             Freshness.words.map { (cause, $0, counts[cause]?[$0] ?? 0) }

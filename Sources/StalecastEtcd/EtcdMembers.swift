@@ -1,43 +1,45 @@
-import Logging
-import StalecastEtcd
-import StalecastWire
+package import StalecastWire
 import Synchronization
 
 /// Status that etcd's members report: asked for each minute, and judged again each time, for they may be replaced.
-final class EtcdMembers: Sendable {
+package final class EtcdMembers: Sendable {
     /// One, as it answered last.
-    struct Member: Sendable {
-        let endpoint: EtcdEndpoint
+    package struct Member: Sendable {
+        package let endpoint: EtcdEndpoint
         let answer: Result<EtcdStatus, EtcdFailure>
 
-        var status: EtcdStatus? { try? answer.get() }
+        /// nil for one that does not answer.
+        package var status: EtcdStatus? { try? answer.get() }
 
         /// `good`, `old`, `refused`; `silent` for one that does not answer.
-        var word: String { status?.verdict.word ?? Self.silent }
+        package var word: String { status?.verdict.word ?? Self.silent }
 
         static let silent = "silent"
-        static let words = ["good", "old", "refused", silent]
+        package static let words = ["good", "old", "refused", silent]
     }
 
     private let client: EtcdClient
     private let endpoints: [EtcdEndpoint]
-    private let logger: Logger
+    private let report: @Sendable (EtcdEndpoint, String) -> Void
     private let known = Mutex<[Member]>([])
     private let warned = Mutex<[EtcdEndpoint: String]>([:])
 
     private static let askEvery = Duration.seconds(60)
 
-    init(_ client: EtcdClient, _ endpoints: [EtcdEndpoint], _ logger: Logger) {
+    /// - Parameter report: takes what is wrong with a member, once for each finding.
+    package init(
+        _ client: EtcdClient, _ endpoints: [EtcdEndpoint], report: @escaping @Sendable (EtcdEndpoint, String) -> Void
+    ) {
         self.client = client
         self.endpoints = endpoints
-        self.logger = logger
+        self.report = report
     }
 
     /// Members as they answered last, in the order of the configuration; empty before the first time.
-    var all: [Member] { known.withLock { $0 } }
+    package var all: [Member] { known.withLock { $0 } }
 
     /// Asks until its task is cancelled.
-    func run() async {
+    package func run() async {
         while !Task.isCancelled {
             _ = await ask()
             // Cancelled: the loop ends.
@@ -46,7 +48,7 @@ final class EtcdMembers: Sendable {
     }
 
     /// Asks all of them at once.
-    func ask() async -> [Member] {
+    private func ask() async -> [Member] {
         let members = await withTaskGroup { group in
             for (number, endpoint) in endpoints.enumerated() {
                 group.addTask { [client] in
@@ -62,18 +64,18 @@ final class EtcdMembers: Sendable {
             return await group.reduce(into: []) { $0.append($1) }.sorted { $0.0 < $1.0 }.map(\.1)
         }
         known.withLock { $0 = members }
-        members.forEach(warn)
+        members.forEach(judge)
         return members
     }
 
-    /// Once for each finding of a member.
-    private func warn(_ member: Member) {
+    private func judge(_ member: Member) {
         guard let finding = member.status?.verdict.finding else { return }
         guard warned.withLock({ $0.updateValue(finding, forKey: member.endpoint) }) != finding else { return }
-        logger.warning("etcd", metadata: ["member": "\(member.endpoint)", "finding": "\(finding)"])
+        report(member.endpoint, finding)
     }
 
-    var json: [JSONValue] {
+    /// Members as the API lists them, asked now.
+    package var json: [JSONValue] {
         get async {
             await ask().map { member in
                 var object: JSONObject = ["endpoint": .string(member.endpoint.description)]
