@@ -33,8 +33,8 @@ package struct Control: Sendable {
     let reports: ControlReports
     /// nil where this daemon is one by itself.
     let cluster: ClusterService?
-    /// Takes a message to the subscribers of every node; false when that is not known to be done.
-    let relay: (@Sendable (Messaging.Relayed) async -> Bool)?
+    /// nil as well.
+    let relay: MessageRelay?
     let keys: any KeyStorage
 
     package init(
@@ -45,7 +45,7 @@ package struct Control: Sendable {
         bypassed: @escaping @Sendable (StoredVersion, _ by: String) -> Void = { _, _ in },
         namespaces: [ProjectID: [Namespace]], feeds: [Scope: String] = [:],
         reports: ControlReports, cluster: ClusterService? = nil,
-        relay: (@Sendable (Messaging.Relayed) async -> Bool)? = nil, keys: (any KeyStorage)? = nil
+        relay: MessageRelay? = nil, keys: (any KeyStorage)? = nil
     ) {
         self.relay = relay
         self.keys = keys ?? OwnKeys(store: store, access: access)

@@ -7,6 +7,7 @@ import StalecastControl
 import StalecastEdge
 import StalecastHTTP
 import StalecastHub
+import StalecastRecords
 import StalecastStore
 import StalecastWebhooks
 import StalecastWire
@@ -57,7 +58,7 @@ package struct Daemon: Sendable {
         ) {
             (self.path, self.descriptors, self.store, self.edge) = (path, descriptors, store, edge)
             (self.access, self.copies, self.tls) = (access, copies, tls)
-            keys = path.cluster.map { SharedKeys($0.nodes.board, store, access, sharesOwn: !$0.isEdge) }
+            keys = path.cluster.map { SharedKeys($0.nodes.informer, store, access, sharesOwn: !$0.isEdge) }
             controlCapacity = ControlCapacity(min(configuration.control.maxConnections, descriptors.control))
             (scopes, releasePlans) = (configuration.scopes, configuration.releases)
             reloads = ReloadLog(startedAt: startedAt)

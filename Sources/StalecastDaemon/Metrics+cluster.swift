@@ -103,7 +103,7 @@ extension MetricsText {
             assignments.leaseLeft.map { [([], $0 / .seconds(1))] } ?? [])
     }
 
-    private mutating func others(_ nodes: ClusterNodes) async {
+    private mutating func others(_ nodes: Membership) async {
         let (count, different) = nodes.counts
         single("stalecast_cluster_nodes", .gauge, "Nodes that live, this one among them.", count)
         single(
@@ -111,7 +111,7 @@ extension MetricsText {
             different)
         single(
             "stalecast_cluster_records_current", .gauge, "0 while this node does not hear what others tell.",
-            await nodes.board.problem == nil ? 1 : 0)
+            await nodes.informer.problem == nil ? 1 : 0)
     }
 
     private mutating func etcd(_ figures: EtcdFigures) {

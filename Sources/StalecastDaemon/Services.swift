@@ -7,6 +7,7 @@ import StalecastControl
 import StalecastEdge
 import StalecastHub
 import StalecastOutbound
+import StalecastRecords
 import StalecastSources
 import StalecastStore
 import StalecastWebhooks

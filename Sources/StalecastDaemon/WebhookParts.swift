@@ -3,6 +3,7 @@ import Logging
 import StalecastControl
 import StalecastHub
 import StalecastOutbound
+import StalecastRecords
 import StalecastStore
 import StalecastWebhooks
 import StalecastWire
@@ -24,7 +25,7 @@ struct WebhookParts: Sendable {
     ///
     /// - Throws: ``StartError`` with what to do about it.
     init(
-        _ configuration: Configuration, _ store: TemplateStore, _ nodes: ClusterNodes?, _ descriptors: DescriptorBudget,
+        _ configuration: Configuration, _ store: TemplateStore, _ nodes: Membership?, _ descriptors: DescriptorBudget,
         _ logger: Logger
     ) throws {
         let registryFile = "\(configuration.data)/\(WebhookRegistry.fileName)"
@@ -62,12 +63,12 @@ struct WebhookParts: Sendable {
         let nodes = isEdge ? nil : nodes
         shared = nodes.map { [registry, delivery, verifier] in
             WebhookAssignments(
-                $0.board, $0.assignments, place: { Cursor(epoch: store.epoch, sequence: store.head()) }, registry,
+                $0.informer, $0.assignments, place: { Cursor(epoch: store.epoch, sequence: store.head()) }, registry,
                 delivery, verifier)
         }
         let service = WebhookService(registry: registry, verifier: verifier, delivery: delivery, logger: logger)
         if let nodes, let shared {
-            owners = WebhookOwners(nodes.board, nodes.assignments, nodes.peerRequests, shared.delivery, service)
+            owners = WebhookOwners(nodes.informer, nodes.assignments, nodes.peerRequests, shared.delivery, service)
             nodes.setWebhooks(shared.worker, WebhookAssignments.names)
         } else {
             owners = nil

@@ -1,6 +1,6 @@
 import StalecastAccess
 import StalecastHTTP
-package import StalecastHub
+import StalecastHub
 import StalecastStore
 import StalecastWire
 
@@ -28,7 +28,7 @@ extension Call {
                 project: project, name: "projects/\(project)/messages/\(id)", time: .now(),
                 target: request.target.words, keys: request.data.keys.sorted(), sender: person))
         if let relay = control.relay {
-            guard await relay(Messaging.Relayed(request, in: project)) else { throw Self.notRelayed }
+            guard await relay.send(request, in: project) else { throw Self.notRelayed }
         } else {
             control.hub.send(DataMessage(target: request.target, in: project, data: request.data))
         }
@@ -86,37 +86,6 @@ extension Call {
         if !topic.keys.isEmpty { object["keys"] = .array(topic.keys.map { .string($0.description) }) }
         object["subscribers"] = .object(counts)
         return .object(object)
-    }
-}
-
-/// Form in which nodes of a cluster pass on messages that are sent by hand.
-package enum Messaging {
-    /// A message on its way to all nodes.
-    package struct Relayed: Sendable {
-        private let project: ProjectID
-        private let target: DataMessage.Target
-        private let data: JSONObject
-
-        init(_ request: MessageRequest, in project: ProjectID) {
-            (self.project, target, data) = (project, request.target, request.data)
-        }
-
-        package var encoded: [UInt8] {
-            var message: JSONObject = ["data": .object(data)]
-            switch target {
-            case .topic(let name): message["topic"] = .string(name.description)
-            case .condition(let condition): message["condition"] = .string("\(condition)")
-            }
-            return JSONValue.object(["project": .string(project.description), "message": .object(message)]).encoded()
-        }
-
-        /// nil for what ``encoded`` did not write.
-        package static func read(_ bytes: [UInt8]) -> DataMessage? {
-            guard let document = try? JSONValue.parse(bytes), let name = document["project"]?.string,
-                let project = try? ProjectID(name), let request = try? MessageRequest(bytes)
-            else { return nil }
-            return DataMessage(target: request.target, in: project, data: request.data)
-        }
     }
 }
 

@@ -2,6 +2,7 @@ import StalecastCluster
 import StalecastControl
 import StalecastEdge
 import StalecastEtcd
+import StalecastRecords
 import StalecastStore
 import StalecastWire
 
@@ -19,6 +20,7 @@ extension ClusterParts: FreshnessGate {
 
     func newest(_ done: @escaping @Sendable (Freshness) -> Void) {
         if cluster.fetch == .local, !isEdge { return done(.fresh) }
+        // Ends within the node's patience; so does the task of `reached`.
         Task { done(waits.counted(cluster.fetch == .local ? await knownFreshness() : await freshness(), .newest)) }
     }
 

@@ -18,19 +18,17 @@ import Synchronization
 /// Parts that make this daemon a node of a cluster.
 final class ClusterParts: Sendable {
     let node: ClusterNode
-    let nodes: ClusterNodes
+    let nodes: Membership
+    /// Sends a message to the subscribers of all nodes.
+    let relay: MessageRelay
     private let connection: ClusterConnection
     let cluster: Configuration.Cluster
     let members: EtcdMembers
     let waits = FreshnessTally()
     let store: TemplateStore
-    private let vault: ClusterVault
+    let vault: ClusterVault
     /// Copies of former histories in the data directory; the process begins anew when there is one more.
     let formerCopies: Int
-    /// Settings of the configuration, for other nodes to compare with theirs.
-    private let settings: Mutex<[String: String]>
-    /// Subscribers by topic, as of a moment ago, and this daemon's addresses.
-    private let ours = Mutex(NodeRecord())
     private let epochs: AsyncStream<Void>
     private let hub = LateHub()
     private let proposals: SharedProposals
@@ -42,9 +40,6 @@ final class ClusterParts: Sendable {
     private let hasForeignEpoch = Atomic(false)
     /// Why the log cannot be reached, and why what was read cannot be stored; nil: it can.
     private let problems = Mutex<(reach: String?, store: String?)>((nil, nil))
-    /// One whose store takes nothing for longer gives its assignments to others: what it does not know it cannot
-    /// deliver.
-    private static let longestStall: Duration = .seconds(10)
 
     /// - Throws: what the store says when its state cannot be read.
     init(
@@ -53,16 +48,16 @@ final class ClusterParts: Sendable {
         self.connection = connection
         self.store = store
         cluster = configuration.cluster
-        nodes = ClusterNodes(connection.client, configuration.cluster, logger)
+        nodes = Self.membership(connection, configuration, logger)
+        relay = MessageRelay(nodes)
         vault = ClusterVault(configuration)
-        settings = Mutex(configuration.sharedSettings)
         formerCopies = Self.formerCopies(in: configuration.data)
         members = EtcdMembers(connection.client, configuration.store.etcd.endpoints) {
             logger.warning("etcd", metadata: ["member": "\($0)", "finding": "\($1)"])
         }
         let (epochs, continuation) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
         self.epochs = epochs
-        proposals = SharedProposals(nodes.board, store)
+        proposals = SharedProposals(nodes.informer, store)
         let reports = Mutex(Reports())
         let hub = hub
         let isEdge = configuration.isEdge
@@ -90,34 +85,14 @@ final class ClusterParts: Sendable {
     /// Attaches the hub, which knows over which time clients spread their fetches after a publish of this node.
     func attach(_ hub: Hub) { self.hub.held.withLock { $0 = hub } }
 
-    /// The daemon goes without a figure that it cannot read.
     private static func formerCopies(in directory: String) -> Int {
+        // The daemon goes without a figure that it cannot read.
         let names = (try? FileManager.default.contentsOfDirectory(atPath: directory)) ?? []
         return names.count { $0.hasPrefix("stalecast.sqlite.of-epoch-") && !$0.hasSuffix("-journal") }
     }
 
     var name: String { cluster.name }
     var etcdFigures: EtcdFigures { connection.client.figures }
-
-    /// Marks that nodes compare to see that they are configured alike.
-    ///
-    /// - Throws: ``StartError`` when the key of the webhooks' secrets cannot be read.
-    func marks(of configuration: Configuration, _ token: TokenFile) throws(StartError) -> [String: String] {
-        var marks = configuration.sharedSettings
-        // An edge has its own token and no key of the webhooks.
-        if configuration.isEdge { return marks }
-        marks["control.token"] = configuration.control.tokenEnabled ? try vault.mark(of: token.digest) : "none"
-        return marks
-    }
-
-    /// Tells the others how this node is configured, from now on.
-    func describe(_ marks: [String: String]) {
-        settings.withLock { $0 = marks }
-        ours.withLock {
-            ($0.settings, $0.configurationHash, $0.isEdge) = (marks, Self.hash(marks), isEdge)
-            $0.addresses["control"] = cluster.advertise
-        }
-    }
 
     /// Time of a clock that only goes forward.
     static let now: @Sendable () -> Duration = { .nanoseconds(Int64(clamping: stalecast_monotonic_ns())) }
@@ -140,15 +115,22 @@ final class ClusterParts: Sendable {
     ///
     /// - Throws: ``EpochChanged``
     func run(_ parts: Daemon.Parts) async throws {
-        let (hub, board) = (parts.hub, nodes)
         if !isEdge { nodes.setAssignments(assignments(parts)) }
+        await relay.attach(to: parts.hub)
+        try await withThrowingTaskGroup { log in
+            // Until assignments are handed over: what their work has published needs an answer.
+            log.addTask { [node] in await node.run() }
+            defer { log.cancelAll() }
+            try await work(parts)
+        }
+        connection.client.close()
+    }
+
+    private func work(_ parts: Daemon.Parts) async throws {
         try await withThrowingTaskGroup { group in
             group.addTask { await parts.keys?.run() }
-            group.addTask { [self] in
-                await board.run({ [self] in ours.withLock { $0 } }, heard: { hub.send($0) })
-            }
+            group.addTask { [nodes] in await nodes.run() }
             group.addTask { [self] in await count(parts) }
-            group.addTask { [node] in await node.run() }
             group.addTask { [members] in await members.run() }
             group.addTask { [epochs] in
                 for await _ in epochs.cancelOnGracefulShutdown() { throw EpochChanged() }
@@ -158,18 +140,13 @@ final class ClusterParts: Sendable {
                 group.addTask { [vault, node] in try await vault.keep(node) }
                 group.addTask { [self] in await prune() }
             }
-            defer {
-                group.cancelAll()
-                // A call over a line that is cut would take longer than a stop may.
-                if isEdge, problems.withLock({ $0.reach != nil }) { connection.client.close() }
-            }
+            defer { group.cancelAll() }
             try await group.next()
         }
-        connection.client.close()
     }
 
-    private func assignments(_ parts: Daemon.Parts) -> [String: ClusterNodes.Body] {
-        var assignments: [String: ClusterNodes.Body] = [:]
+    private func assignments(_ parts: Daemon.Parts) -> [String: AssignedWork.Body] {
+        var assignments: [String: AssignedWork.Body] = [:]
         for watcher in parts.sources.watchers {
             let assignment = "source/\(watcher.scope)"
             assignments[assignment] = { await watcher.run(under: Ownership(assignment: assignment, token: $0)) }
@@ -230,47 +207,6 @@ final class ClusterParts: Sendable {
     }
 
     private var problem: String? { problems.withLock { $0.reach ?? $0.store } ?? nodes.problem }
-
-    /// Keeps what the other nodes are told, and takes in what they tell.
-    private func count(_ parts: Daemon.Parts) async {
-        while !Task.isCancelled {
-            let presence = await parts.edge.presence()
-            var record = NodeRecord()
-            record.version = DaemonVersion.text
-            record.settings = settings.withLock { $0 }
-            record.configurationHash = Self.hash(record.settings)
-            record.head = await node.follower.head
-            record.addresses["control"] = cluster.advertise
-            for counts in presence.counts.values {
-                for (topic, transports) in counts {
-                    record.topics[topic, default: 0] += Int64(transports.values.reduce(0, +))
-                }
-            }
-            record.isEdge = isEdge
-            record.isLeaving = await node.stalledFor > Self.longestStall
-            record.subscribers = Int64(parts.edge.tally.streams + parts.edge.tally.polls)
-            ours.withLock { $0 = record }
-            tellHub(parts)
-            // Cancelled: the loop ends.
-            try? await Task.sleep(for: .seconds(1))
-        }
-    }
-
-    private static func hash(_ settings: [String: String]) -> String {
-        let text = settings.sorted { $0.key < $1.key }.map { "\($0.key) \($0.value)" }.joined(separator: "\n")
-        return String(SecretDigest(of: text).hexadecimal.prefix(16))
-    }
-
-    /// Windows over which clients spread their fetches are for the clients of all nodes.
-    private func tellHub(_ parts: Daemon.Parts) {
-        guard parts.hub.countsSubscribers else { return }
-        var elsewhere: [Scope: Int] = [:]
-        for binding in parts.hub.bindings {
-            let count = nodes.subscribersElsewhere(binding.name)
-            for scope in binding.scopes where count > 0 { elsewhere[scope, default: 0] += count }
-        }
-        parts.hub.count(elsewhere, of: self)
-    }
 }
 
 /// A hub that is made after the node that asks it.
@@ -301,9 +237,6 @@ extension ClusterParts {
         }
         return .object(object)
     }
-
-    /// Sends a message to the subscribers of all nodes.
-    var relay: @Sendable (Messaging.Relayed) async -> Bool { { [nodes] in await nodes.send($0) } }
 
     /// Operations of the cluster that Control offers.
     var service: ClusterService {

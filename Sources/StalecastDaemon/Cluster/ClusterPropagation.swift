@@ -12,7 +12,7 @@ import Synchronization
 /// counts, under the lease with which it lives, and tells of clients that it answered and that are in no audience here
 /// (`seen/<node>/<id>`).
 final class ClusterPropagation: Sendable {
-    private let nodes: ClusterNodes
+    private let nodes: Membership
     private let book: RolloutTracker
     private let delivery: WebhookDelivery
     private let store: TemplateStore
@@ -36,7 +36,7 @@ final class ClusterPropagation: Sendable {
     private static let keysInRecord = 5000
 
     init(
-        _ nodes: ClusterNodes, _ book: RolloutTracker, _ delivery: WebhookDelivery, _ store: TemplateStore,
+        _ nodes: Membership, _ book: RolloutTracker, _ delivery: WebhookDelivery, _ store: TemplateStore,
         _ scopes: [Scope]
     ) {
         self.nodes = nodes
@@ -56,8 +56,8 @@ final class ClusterPropagation: Sendable {
     /// Until its task is cancelled.
     func run() async {
         book.beginSharing()
-        await nodes.board.observe(Self.rolloutStatus) { [self] in hearWay($0) }
-        await nodes.board.observe(Self.seen) { [self] change in
+        await nodes.informer.observe(Self.rolloutStatus) { [self] in hearWay($0) }
+        await nodes.informer.observe(Self.seen) { [self] change in
             if case .put(let record) = change { hearSeen(record) }
         }
         // Cancelled: the loop ends.
@@ -117,9 +117,9 @@ final class ClusterPropagation: Sendable {
         if let last, last.value == value || isQuiet && last.at + Self.rarely > .now { return }
         guard let lease = nodes.lease, value.count <= SharedRecord.maxBytes else { return }
         let name = RecordName(Self.rolloutStatus, "\(nodes.node)/\(scope)")
-        let revision = await nodes.board.record(name)?.revision
+        let revision = await nodes.informer.record(name)?.revision
         // If it is not done, it is tried again in a second.
-        if case .done? = try? await nodes.board.put(value, to: name, over: revision, lease: lease) {
+        if case .done? = try? await nodes.informer.put(value, to: name, over: revision, lease: lease) {
             written.withLock { $0[scope] = (value, .now) }
         }
     }
@@ -211,7 +211,7 @@ final class ClusterPropagation: Sendable {
             rows.removeFirst(taken)
             // Below its own name: there an edge may write.
             let name = RecordName(Self.seen, "\(nodes.node)/\(Epoch.random())")
-            _ = try? await nodes.board.put(value.encoded(), to: name, over: nil, lease: lease)
+            _ = try? await nodes.informer.put(value.encoded(), to: name, over: nil, lease: lease)
         }
     }
 

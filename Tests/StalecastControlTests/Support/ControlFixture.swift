@@ -38,6 +38,7 @@ struct ControlFixture: Sendable {
         _ adjust: (inout ControlConfiguration) -> Void = { _ in },
         storing: (inout StoreConfiguration) -> Void = { _ in },
         readiness: @escaping @Sendable () -> [String] = { [] }, cluster: ClusterService? = nil,
+        relay: MessageRelay? = nil,
         _ body: (ControlFixture) async throws -> Value
     ) async throws -> Value {
         let directory = FileManager.default.temporaryDirectory.appending(path: "stalecast-control-\(UUID().uuidString)")
@@ -71,7 +72,7 @@ struct ControlFixture: Sendable {
                 presence: { _, _ in [.pushRC: ["sse": 3]] }, metrics: { "# TYPE up gauge\nup 1\n" },
                 status: { ["state": "serving"] },
                 timeline: { ["since": "2026-11-20T13:00:00.000000Z"] }, readiness: { readiness() }),
-            cluster: cluster)
+            cluster: cluster, relay: relay)
         let server = ControlServer(control, eventLoopGroup: MultiThreadedEventLoopGroup.singleton) { bound.yield($0) }
         let group = ServiceGroup(services: [server], logger: quiet)
         let result = try await withThrowingTaskGroup(of: Void.self) { tasks in
