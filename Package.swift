@@ -91,7 +91,10 @@ let package = Package(
                 .product(name: "NIOHTTP2", package: "swift-nio-http2"),
             ],
             swiftSettings: strict),
-        .target(name: "StalecastHub", dependencies: ["StalecastWire"], swiftSettings: strict),
+        .target(
+            name: "StalecastHub",
+            dependencies: ["StalecastRecords", "StalecastWire", .product(name: "Crypto", package: "swift-crypto")],
+            swiftSettings: strict),
         .target(name: "CLinux"),
         .target(name: "CZlib", linkerSettings: [.linkedLibrary("z")]),
         // The console's pages, as bytes; CConsole.c embeds them.
@@ -256,7 +259,10 @@ let package = Package(
                 .product(name: "NIOHTTP2", package: "swift-nio-http2"),
             ], swiftSettings: strict),
         .testTarget(
-            name: "StalecastHubTests", dependencies: ["StalecastTestSupport", "StalecastHub", "StalecastWire"],
+            name: "StalecastHubTests",
+            dependencies: [
+                "StalecastTestRecords", "StalecastTestSupport", "StalecastHub", "StalecastRecords", "StalecastWire",
+            ],
             swiftSettings: strict),
         .testTarget(
             name: "StalecastHTTPTests",

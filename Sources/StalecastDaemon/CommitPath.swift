@@ -19,7 +19,7 @@ struct CommitPath {
     let versions: VersionLog
     let releases = ReleaseTally()
     /// nil: this daemon is one by itself.
-    let propagation: ClusterPropagation?
+    let rollouts: SharedRollouts?
     private let gates: GateProbes
 
     init(
@@ -39,13 +39,17 @@ struct CommitPath {
             conductor.restore(
                 release, current, isSplit ? try await store.version(release?.base ?? 0, of: scope) : nil)
         }
-        webhooks = try WebhookParts(configuration, store, cluster?.nodes, descriptors, logger)
-        webhooks.delivery.attach(to: hub)
+        webhooks = try WebhookParts(configuration, store, hub, cluster?.nodes, descriptors, logger)
         sources = try SourceParts(configuration, descriptors.sources, store: store, logger)
         versions = VersionLog(logger: logger)
         let (registry, engine) = (webhooks.registry, webhooks.engine)
-        propagation = cluster.map { [hub, webhooks] in
-            ClusterPropagation($0.nodes, hub.propagation, webhooks.delivery, store, configuration.scopes)
+        let delivery = webhooks.delivery
+        rollouts = cluster.map { [hub] in
+            SharedRollouts($0.nodes, hub.propagation, configuration.scopes) {
+                await delivery.reach(of: $0, $1)
+            } openRelease: { scope in
+                store.release(of: scope).flatMap { $0.isOpen ? $0.version : nil }
+            }
         }
         gates = GateProbes(engine) { registry.policy(of: registry.rules.defaultProfile) }
         handleCommits(of: store, conductor, logger)
@@ -62,7 +66,7 @@ struct CommitPath {
     /// Keeper of the open releases, with those that were open before the start. Make it before clients connect.
     func keeper(of store: TemplateStore, _ copies: AuditCopies, _ logger: Logger) -> ReleaseKeeper {
         let keeper = ReleaseKeeper(
-            store: store, hub: hub, probes: gates, cluster: cluster, propagation: propagation, copies: copies,
+            store: store, hub: hub, probes: gates, cluster: cluster, copies: copies,
             logger: logger)
         keeper.restore()
         return keeper

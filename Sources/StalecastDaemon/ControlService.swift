@@ -56,8 +56,7 @@ struct ControlService: Service {
         let namespaces = Dictionary(uniqueKeysWithValues: configuration.projects.map { ($0.id, $0.namespaces) })
         let control = Control(
             settings, access: parts.access, sessions: ConsoleSessions(signIn: signIn), store: parts.store,
-            hub: parts.hub,
-            webhooks: parts.webhookService(logger),
+            hub: parts.hub, webhooks: parts.webhooks.service,
             triggers: parts.sources.service, tally: tally, audit: parts.copies,
             bypassed: { version, actor in
                 logger.warning(
@@ -109,19 +108,6 @@ struct ControlService: Service {
         text.reloads(parts.reloads)
         text.process(startedAt: parts.startedAt)
         return text.text
-    }
-}
-
-extension Daemon.Parts {
-    /// Webhooks as Control has them: of all nodes, where there are several.
-    fileprivate func webhookService(_ logger: Logger) -> WebhookService {
-        guard let propagation else {
-            return WebhookService(
-                registry: webhooks.registry, verifier: webhooks.verifier, delivery: webhooks.delivery, logger: logger)
-        }
-        return WebhookService(
-            registry: webhooks.registry, verifier: webhooks.verifier, delivery: webhooks.delivery,
-            owners: webhooks.owners, reach: { await propagation.webhooks(of: $0, $1) }, logger: logger)
     }
 }
 

@@ -70,7 +70,7 @@ package struct Daemon: Sendable {
         var audit: AuditLog { copies.audit }
         var hub: Hub { path.hub }
         /// nil: this daemon is one by itself.
-        var propagation: ClusterPropagation? { path.propagation }
+        var rollouts: SharedRollouts? { path.rollouts }
         var versions: VersionLog { path.versions }
         var served: ServedTemplates { path.served }
         var webhooks: WebhookParts { path.webhooks }
@@ -143,7 +143,7 @@ package struct Daemon: Sendable {
         let token = try TokenFile.load(directory: configuration.data, file: configuration.control.tokenFile)
         for warning in token.warnings { logger.warning("\(warning)") }
         if let cluster {
-            ClusterPropagation.shareKeys(token.digest, store.epoch)
+            ClientIdentity.share(secret: "clients \(token.digest.hexadecimal) \(store.epoch)")
             cluster.describe(try cluster.marks(of: configuration, token))
         }
         return token
@@ -167,6 +167,7 @@ package struct Daemon: Sendable {
         return [
             Work { try await parts.watchStore(logger) },
             Work {
+                // Cancelled or asked nicely: it is the end.
                 if let cluster = parts.cluster { try await cluster.run(parts) } else { try? await gracefulShutdown() }
             },
             Work { await parts.sweepStore() },
@@ -177,6 +178,7 @@ package struct Daemon: Sendable {
             Work { await parts.watchDescriptors(logger) },
             Work { await keySets.run() },
             Work {
+                // As above.
                 if let hook { await hook.run() } else { try? await gracefulShutdown() }
             },
             // Ends when the daemon is told to end, and with it everything else.

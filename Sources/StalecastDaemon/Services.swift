@@ -7,7 +7,6 @@ import StalecastControl
 import StalecastEdge
 import StalecastHub
 import StalecastOutbound
-import StalecastRecords
 import StalecastSources
 import StalecastStore
 import StalecastWebhooks
@@ -116,27 +115,18 @@ extension Daemon.Parts {
         }
     }
 
-    /// Webhooks: asks receivers for their consent while it runs, and ends deliveries well.
+    /// Webhooks: works on them while it runs, and ends deliveries well.
     ///
     /// - Parameter ending: finishes when it is time to end. Services end one after the other, and webhooks need not
     ///   wait until Edge has drained.
     func deliverWebhooks(until ending: AsyncStream<Void>) async {
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask { await webhooks.verifier.run() }
-            if let shared = webhooks.shared { group.addTask { await shared.run() } }
-            if let owners = webhooks.owners { group.addTask { await owners.run() } }
+        await withTaskGroup { group in
             // It asks delivery, so it ends first.
-            if let propagation { group.addTask { await propagation.run() } }
-            for await _ in ending {}
-            cluster?.nodes.endWebhooks()
-            // Other nodes deliver meanwhile.
-            await webhooks.shared?.delivery.untilIdle(within: EndingStages.handOver)
+            if let rollouts { group.addTask { await rollouts.run() } }
+            await webhooks.work(until: ending)
             group.cancelAll()
         }
-        webhooks.delivery.stop()
-        await webhooks.engine.shutdown(grace: EndingStages.webhookAttempts)
-        webhooks.delivery.close()
-        webhooks.registry.close()
+        await webhooks.end()
         // Cancellation means another service failed: the end is the same.
         try? await gracefulShutdown()
     }

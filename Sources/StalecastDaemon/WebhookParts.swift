@@ -14,19 +14,26 @@ struct WebhookParts: Sendable {
     let engine: OutboundEngine
     let delivery: WebhookDelivery
     let verifier: WebhookVerifier
-    /// nil: this daemon is one by itself, or an edge.
-    let shared: WebhookAssignments?
-    /// Access to how delivery goes, whichever node is asked; nil: this daemon is one by itself, or an edge.
-    let owners: WebhookOwners?
-    /// This node calls no webhook.
-    private let isEdge: Bool
+    /// Service that Control offers, whichever node delivers.
+    let service: WebhookService
+    private let part: Part
+
+    /// Part of this daemon in delivery.
+    private enum Part {
+        /// It is one by itself, and delivers to all webhooks.
+        case all
+        /// It delivers to those whose assignments it has.
+        case assigned(WebhookAssignments, WebhookOwners)
+        /// An edge calls no webhook.
+        case none
+    }
 
     /// Opens both databases and starts the engine's thread; blocks on files.
     ///
     /// - Throws: ``StartError`` with what to do about it.
     init(
-        _ configuration: Configuration, _ store: TemplateStore, _ nodes: Membership?, _ descriptors: DescriptorBudget,
-        _ logger: Logger
+        _ configuration: Configuration, _ store: TemplateStore, _ hub: Hub, _ membership: Membership?,
+        _ descriptors: DescriptorBudget, _ logger: Logger
     ) throws {
         let registryFile = "\(configuration.data)/\(WebhookRegistry.fileName)"
         let deliveryFile = "\(configuration.data)/\(WebhookDelivery.fileName)"
@@ -59,19 +66,18 @@ struct WebhookParts: Sendable {
         } catch {
             throw StartError("\(deliveryFile) cannot be opened: \(error.databaseWords)")
         }
-        isEdge = configuration.isEdge
-        let nodes = isEdge ? nil : nodes
-        shared = nodes.map { [registry, delivery, verifier] in
-            WebhookAssignments(
-                $0.informer, $0.assignments, place: { Cursor(epoch: store.epoch, sequence: store.head()) }, registry,
-                delivery, verifier)
-        }
-        let service = WebhookService(registry: registry, verifier: verifier, delivery: delivery, logger: logger)
-        if let nodes, let shared {
-            owners = WebhookOwners(nodes.informer, nodes.assignments, nodes.peerRequests, shared.delivery, service)
-            nodes.setWebhooks(shared.worker, WebhookAssignments.names)
+        delivery.attach(to: hub)
+        let own = WebhookService(
+            registry: registry, verifier: verifier, delivery: delivery, rollouts: hub.propagation, logger: logger)
+        if let membership, !configuration.isEdge {
+            let assignments = WebhookAssignments(
+                membership, place: { Cursor(epoch: store.epoch, sequence: store.head()) }, registry, delivery, verifier)
+            let owners = WebhookOwners(membership, assignments.delivery, own)
+            part = .assigned(assignments, owners)
+            service = own.asking(owners)
         } else {
-            owners = nil
+            part = configuration.isEdge ? .none : .all
+            service = own
         }
         try apply(configuration)
     }
@@ -81,10 +87,16 @@ struct WebhookParts: Sendable {
     /// - Parameter changes: the stored versions, oldest first within a scope.
     /// - Throws: when the delivery database cannot be read.
     func begin(_ changes: [TemplateChange]) throws {
-        let (delivery, verifier) = (delivery, verifier)
-        if let shared { return try begin(changes, shared) }
+        switch part {
+        case .all: try beginAll(changes)
+        case .assigned(let assignments, _): try assignments.begin(changes)
         // A data directory that was a core node's may have some.
-        if isEdge { return try delivery.start(webhooks: [], changes: []) }
+        case .none: try delivery.start(webhooks: [], changes: [])
+        }
+    }
+
+    private func beginAll(_ changes: [TemplateChange]) throws {
+        let (delivery, verifier) = (delivery, verifier)
         registry.observe { change in
             switch change {
             case .installed(let webhook):
@@ -98,12 +110,27 @@ struct WebhookParts: Sendable {
         for webhook in webhooks { verifier.consider(webhook) }
     }
 
-    /// Begins delivery on one node of several.
-    private func begin(_ changes: [TemplateChange], _ shared: WebhookAssignments) throws {
-        registry.observe { shared.take($0) }
-        let webhooks = registry.webhooks
-        try delivery.start(webhooks: [], changes: changes, others: Set(webhooks.map(\.id)))
-        shared.delivery.begin(with: webhooks)
+    /// Asks receivers for their consent and works on this node's assignments, until it is time to end; other nodes go on
+    /// from there.
+    func work(until ending: AsyncStream<Void>) async {
+        await withDiscardingTaskGroup { group in
+            group.addTask { await verifier.run() }
+            if case .assigned(let assignments, let owners) = part {
+                group.addTask { await assignments.run() }
+                group.addTask { await owners.run() }
+            }
+            for await _ in ending {}
+            if case .assigned(let assignments, _) = part { await assignments.handOver(within: EndingStages.handOver) }
+            group.cancelAll()
+        }
+    }
+
+    /// Ends the attempts under way, and closes both databases.
+    func end() async {
+        delivery.stop()
+        await engine.shutdown(grace: EndingStages.webhookAttempts)
+        delivery.close()
+        registry.close()
     }
 
     /// Takes over what a reload can change: rules, allowed addresses, the webhooks of the file with their secrets.

@@ -40,12 +40,10 @@ private func client(_ name: String) -> ClientIdentity { ClientIdentity(name)! }
 
         /// Takes what the other one would write into its record, as it comes through JSON.
         func hear(_ other: Node) throws {
-            let word = try #require(other.book.own(of: .demo, limit: 4))
-            let rolloutStatuses = try word.rolloutStatuses.map { rolloutStatus in
-                try #require(
-                    RolloutStatus(shared: JSONValue.parse(rolloutStatus.shared.encoded()), of: rolloutStatus.version))
-            }
-            book.heard("other", of: .demo, (word.head, rolloutStatuses))
+            let own = try #require(other.book.own(of: .demo, limit: 4))
+            let document = try JSONValue.parse(NodeRollouts(head: own.head, own.rolloutStatuses).json.encoded())
+            let report = try #require(NodeRollouts(json: document))
+            book.heard("other", of: .demo, report)
             for foreignFetch in other.book.takeForeignFetches() { book.seenElsewhere(foreignFetch) }
         }
     }

@@ -14,6 +14,7 @@ package final class MemoryRecords: SharedRecords {
         /// Calls to come whose answer is lost, though they are done.
         var lost = 0
         var reads = 0
+        var documents = 0
     }
 
     private let state = Mutex(State())
@@ -21,6 +22,9 @@ package final class MemoryRecords: SharedRecords {
     package init() {}
 
     package var reads: Int { state.withLock { $0.reads } }
+
+    /// Documents that owners of assignments kept so far.
+    package var documents: Int { state.withLock { $0.documents } }
 
     /// Nothing answers, and all watches end.
     package func setAway(_ isAway: Bool) {
@@ -154,6 +158,7 @@ package final class MemoryRecords: SharedRecords {
         try call { state in
             guard state.records[assignment]?.record.creation == token else { return false }
             state.kept[assignment] = kept
+            state.documents += 1
             return true
         }
     }

@@ -4,20 +4,17 @@ import StalecastWire
 
 /// Answers what is asked about webhooks by the node that delivers to them: this one, or another that is asked.
 package final class WebhookOwners: Sendable {
-    private let informer: Informer
-    private let assignments: AssignmentService
-    private let peerRequests: PeerRequests
+    private let membership: Membership
     private let delivery: AssignedDelivery
     private let service: WebhookService
 
     /// - Parameter service: speaks for this node alone.
-    package init(
-        _ informer: Informer, _ assignments: AssignmentService, _ peerRequests: PeerRequests,
-        _ delivery: AssignedDelivery, _ service: WebhookService
-    ) {
-        (self.informer, self.assignments, self.peerRequests) = (informer, assignments, peerRequests)
-        (self.delivery, self.service) = (delivery, service)
+    package init(_ membership: Membership, _ delivery: AssignedDelivery, _ service: WebhookService) {
+        (self.membership, self.delivery, self.service) = (membership, delivery, service)
     }
+
+    private var assignments: AssignmentService { membership.assignments }
+    private var peerRequests: PeerRequests { membership.peerRequests }
 
     /// Time for an answer; for a test it comes on top of the receiver's own time.
     private static let patience = Duration.seconds(5)
@@ -81,7 +78,7 @@ package final class WebhookOwners: Sendable {
     }
 
     private func holder(of assignment: String) async -> (mark: String, node: String)? {
-        await informer.record(RecordName(AssignmentService.kind, assignment)).map {
+        await membership.informer.record(RecordName(AssignmentService.kind, assignment)).map {
             (String(decoding: $0.value, as: UTF8.self), AssignmentService.holder($0.value))
         }
     }

@@ -1,8 +1,9 @@
 import Dispatch
 package import Logging
 import StalecastHTTP
+package import StalecastHub
 package import StalecastWebhooks
-package import StalecastWire
+import StalecastWire
 
 /// Service behind the `webhooks` of the API: the registry, and how delivery goes.
 package struct WebhookService: Sendable {
@@ -10,23 +11,29 @@ package struct WebhookService: Sendable {
     let verifier: WebhookVerifier
     let delivery: WebhookDelivery
     /// nil: this daemon delivers to all webhooks.
-    let owners: WebhookOwners?
-    /// Counts of all nodes of a cluster.
-    private let reachOfNodes: (@Sendable (Scope, VersionNumber) async -> WebhookCounts)?
+    private(set) var owners: WebhookOwners?
+    /// Knows of the other nodes' deliveries.
+    private let rollouts: RolloutTracker
     private let logger: Logger
     /// Queue for questions to the delivery database, which blocks.
     private let questions = BlockingQueue(label: "stalecast.deliveries.questions")
 
     package init(
-        registry: WebhookRegistry, verifier: WebhookVerifier, delivery: WebhookDelivery, owners: WebhookOwners? = nil,
-        reach: (@Sendable (Scope, VersionNumber) async -> WebhookCounts)? = nil, logger: Logger
+        registry: WebhookRegistry, verifier: WebhookVerifier, delivery: WebhookDelivery, rollouts: RolloutTracker,
+        logger: Logger
     ) {
-        self.owners = owners
-        reachOfNodes = reach
+        self.rollouts = rollouts
         self.registry = registry
         self.verifier = verifier
         self.delivery = delivery
         self.logger = logger
+    }
+
+    /// A copy of the service that asks the nodes which deliver.
+    package func asking(_ owners: WebhookOwners) -> WebhookService {
+        var service = self
+        service.owners = owners
+        return service
     }
 
     /// Turns a problem into an answer; the cause of a failure goes to the log.
@@ -59,10 +66,9 @@ package struct WebhookService: Sendable {
         }
     }
 
-    /// Counts of the webhooks that hear a scope and have a version of it, or a newer one.
+    /// Counts of the webhooks that hear a scope and have a version of it, or a newer one; of all nodes.
     func reach(of scope: Scope, _ version: VersionNumber) async -> WebhookCounts {
-        if let reachOfNodes { return await reachOfNodes(scope, version) }
-        return await delivery.reach(of: scope, version)
+        await delivery.reach(of: scope, version) + rollouts.webhooksElsewhere(of: scope, version)
     }
 
     /// Time that a webhook's receiver may take; zero for a webhook that does not exist.

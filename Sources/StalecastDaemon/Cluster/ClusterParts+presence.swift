@@ -13,7 +13,7 @@ import StalecastWire
 extension ClusterParts {
     /// Records that an edge has a use for: nodes, keys, messages, and clients that were seen elsewhere.
     private static let kindsOfEdges: Set = [
-        NodeRecord.kind, SharedKeys.kind, MessageRelay.kind, ClusterPropagation.seen,
+        NodeRecord.kind, SharedKeys.kind, MessageRelay.kind, SharedRollouts.sightings,
     ]
 
     static func membership(

@@ -13,8 +13,6 @@ struct ReleaseKeeper: Sendable {
     let probes: GateProbes
     /// nil: this daemon is one by itself.
     let cluster: ClusterParts?
-    /// nil as well.
-    let propagation: ClusterPropagation?
     let copies: AuditCopies
     let logger: Logger
 
@@ -82,10 +80,9 @@ struct ReleaseKeeper: Sendable {
     private func facts(of release: Release, asksOutside: Bool, at time: UInt64) -> GateFacts {
         let (scope, version) = (release.scope, release.version)
         var facts = GateFacts()
-        facts.clients = hub.propagation.clients(ofRelease: version, in: scope)
-        if let propagation {
-            facts.clients = facts.clients + propagation.clientsElsewhere(ofRelease: version, in: scope)
-        }
+        facts.clients =
+            hub.propagation.clients(ofRelease: version, in: scope)
+            + hub.propagation.clientsElsewhere(ofRelease: version, in: scope)
         facts.loss = hub.releases.look(scope, at: time)
         if asksOutside { (facts.prometheus, facts.url) = probes.answers(for: release, at: time) }
         return facts

@@ -1,3 +1,4 @@
+import Crypto
 package import StalecastWire
 import Synchronization
 
@@ -44,9 +45,11 @@ package struct ClientIdentity: Sendable, Hashable {
     private static let secondWord = Atomic<UInt64>(0)
 
     /// Makes keys the same, from now on, in all processes with this secret. Before the first key is made.
-    package static func share(_ words: (UInt64, UInt64)) {
-        firstWord.store(words.0, ordering: .relaxed)
-        secondWord.store(words.1 | 1, ordering: .relaxed)
+    package static func share(secret: String) {
+        let bytes = Array(SHA256.hash(data: Array(secret.utf8)))
+        func word(_ from: Int) -> UInt64 { bytes[from..<from + 8].reduce(0) { $0 << 8 | UInt64($1) } }
+        firstWord.store(word(0), ordering: .relaxed)
+        secondWord.store(word(8) | 1, ordering: .relaxed)
     }
 
     /// Key under which it is counted in a scope: the same as long as the process lives, another one in the next

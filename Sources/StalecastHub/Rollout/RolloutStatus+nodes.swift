@@ -104,22 +104,22 @@ extension StageTimes {
 
 /// Counts that the other nodes of a cluster report.
 struct OtherNodes {
-    /// One node's word about a scope: what it has announced, and how the newest of it go.
-    typealias Word = (head: CommitSequence, rolloutStatuses: [VersionNumber: RolloutStatus])
-
-    var words: [String: [Scope: Word]] = [:]
+    var reports: [String: [Scope: NodeRollouts]] = [:]
     var alive: Set<String> = []
     /// A version that is older is not held up by a node that says nothing.
     private static let patience = 10.0
+
+    /// Reports of the nodes that live.
+    func reports(of scope: Scope) -> [NodeRollouts] { alive.compactMap { reports[$0]?[scope] } }
 
     /// A version's way with what the others say.
     func together(_ own: RolloutStatus, _ sequence: CommitSequence, in scope: Scope) -> RolloutStatus {
         var (rolloutStatuses, isComplete): ([RolloutStatus], Bool) = ([], true)
         for node in alive {
-            let word = words[node]?[scope]
-            if let rolloutStatus = word?.rolloutStatuses[own.version] {
+            let report = reports[node]?[scope]
+            if let rolloutStatus = report?.statuses[own.version] {
                 rolloutStatuses.append(rolloutStatus)
-            } else if own.ageSeconds < Self.patience, word.map({ $0.head < sequence }) ?? true {
+            } else if own.ageSeconds < Self.patience, report.map({ $0.head < sequence }) ?? true {
                 isComplete = false
             }
         }

@@ -5,7 +5,7 @@ extension RolloutTracker {
     /// Client that another node may know: one outside of a version's audience here that got it, one that failed, or one
     /// that both nodes count.
     package struct ForeignFetch: Sendable, Hashable {
-        /// Equal on all nodes; see ``ClientIdentity/share(_:)``.
+        /// Equal on all nodes; see ``ClientIdentity/share(secret:)``.
         package let key: UInt64
         package let scope: Scope
         package let fetched: VersionNumber
@@ -58,15 +58,9 @@ extension RolloutTracker {
         }
     }
 
-    /// Takes the counts that a node reports of a scope; nil: none any more.
-    package func heard(
-        _ node: String, of scope: Scope, _ word: (head: CommitSequence, rolloutStatuses: [RolloutStatus])?
-    ) {
-        others { others in
-            others.words[node, default: [:]][scope] = word.map { word in
-                (word.head, Dictionary(word.rolloutStatuses.map { ($0.version, $0) }) { first, _ in first })
-            }
-        }
+    /// Takes the report of a node about a scope; nil: there is none any more.
+    package func heard(_ node: String, of scope: Scope, _ report: NodeRollouts?) {
+        others { $0.reports[node, default: [:]][scope] = report }
     }
 
     /// These nodes live, besides this one.
@@ -75,11 +69,24 @@ extension RolloutTracker {
     /// Streams of a version's audience at the other nodes.
     package func reachElsewhere(of scope: Scope, _ version: VersionNumber) -> StreamCounts {
         others { others in
-            others.alive.reduce(into: StreamCounts()) { sum, node in
-                if let rolloutStatus = others.words[node]?[scope]?.rolloutStatuses[version] {
-                    sum.merge(rolloutStatus.streams)
-                }
+            others.reports(of: scope).reduce(into: StreamCounts()) { sum, report in
+                if let rolloutStatus = report.statuses[version] { sum.merge(rolloutStatus.streams) }
             }
+        }
+    }
+
+    /// Webhooks that the other nodes deliver to and that hear a version, as they said last.
+    package func webhooksElsewhere(of scope: Scope, _ version: VersionNumber) -> WebhookCounts {
+        others { others in
+            others.reports(of: scope).filter { $0.newest == version }.compactMap(\.webhooks).reduce(.init(), +)
+        }
+    }
+
+    /// Counts of the other nodes' clients for the gates of a release, as they said last.
+    package func clientsElsewhere(ofRelease version: VersionNumber, in scope: Scope) -> ReleaseClients {
+        others { others in
+            others.reports(of: scope).compactMap(\.release).filter { $0.version == version }.map(\.clients)
+                .reduce(.init(), +)
         }
     }
 }

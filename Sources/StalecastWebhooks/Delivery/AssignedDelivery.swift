@@ -1,3 +1,4 @@
+package import StalecastRecords
 package import StalecastWire
 import Synchronization
 
@@ -5,34 +6,8 @@ import Synchronization
 /// them, and so that the next one can go on. What is remembered of an assignment's webhooks is one document, written at
 /// most each second.
 package final class AssignedDelivery: Sendable {
-    /// Questions to the cluster.
-    package struct Storage: Sendable {
-        package typealias Token = Int64
-
-        /// The assignment of which a webhook is part.
-        package var assignment: @Sendable (WebhookID) -> String
-        /// Whether an attempt that takes at most so long may begin now.
-        package var permits: @Sendable (_ assignment: String, Duration) -> Bool
-        /// Writes what the next owner needs; false when the ownership has ended.
-        package var keep: @Sendable ([UInt8], _ assignment: String, Token) async throws -> Bool
-        /// Document that was stored last; nil: nothing.
-        package var kept: @Sendable (_ assignment: String) async throws -> [UInt8]?
-
-        package init(
-            assignment: @escaping @Sendable (WebhookID) -> String,
-            permits: @escaping @Sendable (_ assignment: String, Duration) -> Bool,
-            keep: @escaping @Sendable ([UInt8], _ assignment: String, Token) async throws -> Bool,
-            kept: @escaping @Sendable (_ assignment: String) async throws -> [UInt8]?
-        ) {
-            self.assignment = assignment
-            self.permits = permits
-            self.keep = keep
-            self.kept = kept
-        }
-    }
-
     private struct Owned {
-        let token: Storage.Token
+        let token: AssignmentLease.Token
         let since = Timestamp.now()
         /// nil until what the last owner has left is read.
         var image: DeliveryImage?
@@ -51,7 +26,7 @@ package final class AssignedDelivery: Sendable {
 
     private let delivery: WebhookDelivery
     private let epoch: Epoch
-    private let storage: Storage
+    private let assignments: AssignmentService
     private let state = Mutex(State())
     private let wakes = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
     /// Whether ``run()`` writes; no other writer may then.
@@ -65,12 +40,12 @@ package final class AssignedDelivery: Sendable {
     /// - Parameters:
     ///   - delivery: started, or to be started, without webhooks.
     ///   - epoch: the store's.
-    package init(_ delivery: WebhookDelivery, epoch: Epoch, _ storage: Storage) {
+    package init(_ delivery: WebhookDelivery, epoch: Epoch, _ assignments: AssignmentService) {
         self.delivery = delivery
         self.epoch = epoch
-        self.storage = storage
+        self.assignments = assignments
         delivery.share { id, timeout in
-            storage.permits(storage.assignment(id), timeout)
+            assignments.permit(id.assignment, timeout) != nil
         } onJournal: { [weak self] entries in
             self?.take(entries)
         }
@@ -88,7 +63,7 @@ package final class AssignedDelivery: Sendable {
             case .installed(var webhook):
                 webhook.since = webhook.since.filter { $1.epoch == epoch }
                 webhook.limits.timeout = min(webhook.limits.timeout, Self.longestAttempt)
-                let assignment = storage.assignment(webhook.id)
+                let assignment = webhook.id.assignment
                 let before = state.webhooks[assignment, default: [:]].updateValue(webhook, forKey: webhook.id)
                 guard let owned = state.owned[assignment], let image = owned.image else { return }
                 // One that this node only hears of now may have been there long before.
@@ -98,14 +73,14 @@ package final class AssignedDelivery: Sendable {
                     delivery.install(webhook)
                 }
             case .removed(let id):
-                state.webhooks[storage.assignment(id)]?[id] = nil
+                state.webhooks[id.assignment]?[id] = nil
                 delivery.remove(id)
             }
         }
     }
 
     /// The assignment is this node's.
-    package func begin(_ assignment: String, _ token: Storage.Token) {
+    package func begin(_ assignment: String, _ token: AssignmentLease.Token) {
         state.withLock { $0.owned[assignment] = Owned(token: token) }
         wakes.continuation.yield()
     }
@@ -120,7 +95,7 @@ package final class AssignedDelivery: Sendable {
 
     /// Begins nothing more for the assignment's webhooks, waits for what is under way, and leaves the rest to the next
     /// owner.
-    package func finish(_ assignment: String, _ token: Storage.Token) async {
+    package func finish(_ assignment: String, _ token: AssignmentLease.Token) async {
         await delivery.retire(state.withLock { $0.ids(assignment) })
         _ = await settle(assignment, token)
         state.withLock { state in
@@ -131,14 +106,14 @@ package final class AssignedDelivery: Sendable {
     }
 
     /// The token under which this node delivers to an assignment's webhooks; nil: it does not, or not yet.
-    package func delivers(_ assignment: String) -> Storage.Token? {
+    package func delivers(_ assignment: String) -> AssignmentLease.Token? {
         state.withLock { state in state.owned[assignment].flatMap { $0.image == nil ? nil : $0.token } }
     }
 
     /// Writes what was decided for an assignment's webhooks until now, so that the next owner knows it.
     ///
     /// - Returns: false when that is not known, or the ownership has ended.
-    package func settle(_ assignment: String, _ token: Storage.Token) async -> Bool {
+    package func settle(_ assignment: String, _ token: AssignmentLease.Token) async -> Bool {
         let wanted = state.withLock { state -> Int? in
             guard state.owned[assignment]?.token == token, state.owned[assignment]?.image != nil else { return nil }
             state.owned[assignment]?.changes += 1
@@ -173,7 +148,7 @@ package final class AssignedDelivery: Sendable {
     private func take(_ entries: [JournalEntry]) {
         state.withLock { state in
             for entry in entries {
-                let assignment = storage.assignment(entry.webhook)
+                let assignment = entry.webhook.assignment
                 guard state.owned[assignment]?.image != nil else { continue }
                 state.owned[assignment]?.image?.take(entry)
                 state.owned[assignment]?.changes += 1
@@ -208,13 +183,9 @@ package final class AssignedDelivery: Sendable {
     /// Takes over an assignment. If its document cannot be read, nothing is sent, and the read is repeated.
     private func adopt(_ assignment: String) async {
         guard let token = state.withLock({ $0.owned[assignment]?.token }) else { return }
-        let image: DeliveryImage
-        do {
-            image =
-                try await storage.kept(assignment).map { DeliveryImage(document: $0, epoch: epoch) } ?? DeliveryImage()
-        } catch {
-            return
-        }
+        let kept: [UInt8]?
+        do { kept = try await assignments.kept(of: assignment) } catch { return }
+        let image = kept.map { DeliveryImage(document: $0, epoch: epoch) } ?? DeliveryImage()
         state.withLock { state in
             guard state.owned[assignment]?.token == token, state.owned[assignment]?.image == nil else { return }
             state.owned[assignment]?.image = image
@@ -226,7 +197,8 @@ package final class AssignedDelivery: Sendable {
         guard let owned = state.withLock({ $0.owned[assignment] }), let image = owned.image else { return }
         do {
             // An ownership that has ended is told by `lost`.
-            guard try await storage.keep(image.document(epoch: epoch), assignment, owned.token) else { return }
+            let document = image.document(epoch: epoch)
+            guard try await assignments.keep(document, of: assignment, token: owned.token) else { return }
         } catch {
             // It stays changed, and is tried again.
             return

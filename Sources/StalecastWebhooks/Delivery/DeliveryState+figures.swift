@@ -1,4 +1,5 @@
 import Logging
+package import StalecastHub
 package import StalecastWire
 
 /// Questions, and the rules that must hold at any time.

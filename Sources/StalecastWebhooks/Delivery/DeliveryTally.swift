@@ -32,13 +32,3 @@ package struct DeliveryTally: Sendable {
 
     package init() {}
 }
-
-/// Progress of a version among the webhooks that hear of it and are sent to.
-package struct WebhookCounts: Sendable, Hashable {
-    package var owed = 0
-    package var delivered = 0
-    /// Webhooks among the owed ones whose last attempt failed.
-    package var failing = 0
-
-    package init() {}
-}

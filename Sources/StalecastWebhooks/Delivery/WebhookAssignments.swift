@@ -4,29 +4,44 @@ package import StalecastWire
 /// Webhooks of a cluster: all nodes know all of them, and the node that has a webhook's assignment delivers to it.
 package final class WebhookAssignments: Sendable {
     package let delivery: AssignedDelivery
-    private let assignments: AssignmentService
+    private let membership: Membership
     private let registry: WebhookRegistry
+    private let loop: WebhookDelivery
     private let verifier: WebhookVerifier
 
     /// - Parameters:
     ///   - place: position of this node in the history, now.
     ///   - verifier: asks receivers for their consent, for the webhooks whose assignment this node has.
     package init(
-        _ informer: Informer, _ assignments: AssignmentService, place: @escaping @Sendable () -> Cursor,
-        _ registry: WebhookRegistry, _ delivery: WebhookDelivery, _ verifier: WebhookVerifier
+        _ membership: Membership, place: @escaping @Sendable () -> Cursor, _ registry: WebhookRegistry,
+        _ delivery: WebhookDelivery, _ verifier: WebhookVerifier
     ) {
-        (self.assignments, self.registry, self.verifier) = (assignments, registry, verifier)
-        self.delivery = AssignedDelivery(
-            delivery, epoch: place().epoch,
-            AssignedDelivery.Storage(
-                assignment: \.assignment, permits: { assignments.permit($0, $1) != nil },
-                keep: { try await assignments.keep($0, of: $1, token: $2) },
-                kept: { try await assignments.kept(of: $0) }))
-        registry.share(in: informer, place: place)
+        (self.membership, self.registry, loop, self.verifier) = (membership, registry, delivery, verifier)
+        self.delivery = AssignedDelivery(delivery, epoch: place().epoch, membership.assignments)
+        registry.share(in: membership.informer, place: place)
     }
 
-    /// Work on the assignments of ``names``.
-    package var worker: AssignmentService.Worker {
+    /// Begins with nothing to deliver, until assignments are this node's.
+    ///
+    /// - Parameter changes: the stored versions, oldest first within a scope.
+    /// - Throws: when the delivery database cannot be read.
+    package func begin(_ changes: [TemplateChange]) throws {
+        registry.observe { [self] in take($0) }
+        let webhooks = registry.webhooks
+        try loop.start(webhooks: [], changes: changes, others: Set(webhooks.map(\.id)))
+        delivery.begin(with: webhooks)
+        membership.setWebhooks(worker, Self.names)
+    }
+
+    /// Hands everything over to other nodes, which deliver from then on.
+    ///
+    /// - Parameter time: for attempts under way; then leases end by themselves.
+    package func handOver(within time: Duration) async {
+        membership.endWebhooks()
+        await delivery.untilIdle(within: time)
+    }
+
+    private var worker: AssignmentService.Worker {
         AssignmentService.Worker(
             begin: { [self] assignment, token in
                 delivery.begin(assignment, token)
@@ -38,9 +53,9 @@ package final class WebhookAssignments: Sendable {
     }
 
     /// A webhook was made, changed or removed, on this node or another.
-    package func take(_ change: WebhookRegistry.Change) {
+    private func take(_ change: WebhookRegistry.Change) {
         delivery.take(change)
-        if case .installed(let webhook) = change, assignments.owned(webhook.id.assignment) != nil {
+        if case .installed(let webhook) = change, membership.assignments.owned(webhook.id.assignment) != nil {
             verifier.consider(webhook)
         }
     }

@@ -125,7 +125,7 @@ struct ControlFixture: Sendable {
             service = WebhookService(
                 registry: registry,
                 verifier: WebhookVerifier(registry: registry, formatter: formatter, engine: engine),
-                delivery: delivery, logger: quiet)
+                delivery: delivery, rollouts: RolloutTracker(), logger: quiet)
         }
 
         func stop() async {

@@ -1,4 +1,6 @@
 import StalecastOutbound
+import StalecastRecords
+import StalecastTestRecords
 import StalecastTestServers
 import StalecastWebhooks
 import StalecastWire
@@ -7,59 +9,74 @@ import Testing
 
 /// Deliveries that go from one node to another, each with a store of its own.
 @Suite(.timeLimit(.minutes(1))) struct AssignedDeliveryTests {
-    /// The cluster as delivery sees it: one duty, and what was kept of it under the newest token.
+    /// The cluster as delivery sees it: one node at a time has the assignments.
     private final class Cluster: Sendable {
-        private let state = Mutex((token: Int64(0), kept: [UInt8]?.none, isPermitted: true, writes: 0))
-        /// The longest attempt that may begin.
-        let longest = Mutex(Duration.seconds(60))
+        let records = MemoryRecords()
+        let time = Mutex(Duration.seconds(1000))
 
-        var kept: [UInt8]? { state.withLock { $0.kept } }
-        var writes: Int { state.withLock { $0.writes } }
-        func permit(_ isPermitted: Bool) { state.withLock { $0.isPermitted = isPermitted } }
-
-        func owner() -> Int64 {
-            state.withLock { state in
-                state.token += 1
-                return state.token
+        /// Makes a node the only one that should have assignments; the one before hands its own over.
+        func assign(to name: String) async throws {
+            for other in ["a", "b", "neither"] {
+                var record = NodeRecord()
+                record.isLeaving = other != name
+                let known = try await records.records([RecordName(NodeRecord.kind, other)]).records.first
+                _ = try await records.put(
+                    record.encoded, to: RecordName(NodeRecord.kind, other), over: known?.revision, lease: nil)
             }
         }
 
-        var storage: AssignedDelivery.Storage {
-            AssignedDelivery.Storage(
-                assignment: { _ in "duty" },
-                permits: { _, timeout in
-                    self.longest.withLock { timeout <= $0 } && self.state.withLock { $0.isPermitted }
-                },
-                keep: { kept, _, token in
-                    self.state.withLock { state in
-                        guard token == state.token else { return false }
-                        state.kept = kept
-                        state.writes += 1
-                        return true
-                    }
-                }, kept: { _ in self.kept })
+        /// The lease of the node ends that has a webhook's assignment.
+        func end(of webhook: Webhook) async throws {
+            let name = RecordName(AssignmentService.kind, webhook.id.assignment)
+            let record = try #require(try await records.records([name]).records.first)
+            _ = try await records.remove(name, at: record.revision)
+        }
+
+        func kept(_ webhook: Webhook) async throws -> [UInt8] {
+            try await records.kept(of: RecordName(AssignmentService.kind, webhook.id.assignment)) ?? []
         }
     }
 
     private struct Node {
         let fixture: DeliveryFixture
-        let assignments: AssignedDelivery
-        let task: Task<Void, Never>
+        let delivery: AssignedDelivery
+        private let service: AssignmentService
+        private let tasks: [Task<Void, Never>]
 
-        init(_ cluster: Cluster, _ epoch: Epoch, _ webhook: Webhook, versions: Int = 0) throws {
+        init(
+            _ name: String, _ cluster: Cluster, _ epoch: Epoch, _ webhook: Webhook, versions: Int = 0
+        ) throws {
             fixture = try DeliveryFixture()
             fixture.epoch.withLock { $0 = epoch }
             for _ in 0..<versions { fixture.commit() }
             try fixture.start([])
-            let assignments = AssignedDelivery(try fixture.delivery, epoch: epoch, cluster.storage)
-            assignments.begin(with: [webhook])
-            self.assignments = assignments
-            task = Task { await assignments.run() }
+            let (informer, work) = (Informer(cluster.records, pause: .milliseconds(1)), AssignedWork())
+            let service = AssignmentService(
+                node: name, instance: name, informer, cluster.records,
+                lease: AssignmentLease(renewal: .milliseconds(20)),
+                calm: .zero, clock: { cluster.time.withLock { $0 } }, worker: work.worker)
+            let delivery = AssignedDelivery(try fixture.delivery, epoch: epoch, service)
+            work.set(
+                webhooks: AssignmentService.Worker(
+                    begin: { delivery.begin($0, $1) }, finish: { await delivery.finish($0, $1) },
+                    lost: { delivery.lost($0) }), WebhookAssignments.names)
+            delivery.begin(with: [webhook])
+            service.want(WebhookAssignments.names)
+            (self.delivery, self.service) = (delivery, service)
+            tasks = [Task { await informer.run() }, Task { await service.run() }, Task { await delivery.run() }]
         }
 
         func end() async {
-            task.cancel()
+            for task in tasks { task.cancel() }
             await fixture.end()
+        }
+
+        func delivers(_ webhook: Webhook) async throws -> Bool {
+            try await fixture.delivery.status(of: webhook.id) != nil
+        }
+
+        func permits(_ webhook: Webhook, _ time: Duration) -> Bool {
+            service.permit(webhook.id.assignment, time) != nil
         }
     }
 
@@ -67,26 +84,27 @@ import Testing
         try await OriginServer.serving({ _ in .status(204) }) { server in
             let webhook = try DeliveryFixture.webhook(server.url, mode: mode)
             let (cluster, epoch) = (Cluster(), Epoch.random())
-            let (a, b) = (try Node(cluster, epoch, webhook), try Node(cluster, epoch, webhook))
-            let first = cluster.owner()
-            a.assignments.begin("duty", first)
+            let (a, b) = (try Node("a", cluster, epoch, webhook), try Node("b", cluster, epoch, webhook))
+            try await cluster.assign(to: "a")
+            try await eventually { try await a.delivers(webhook) }
             for _ in 0..<3 {
                 for node in [a, b] { try node.fixture.publish() }
                 try await a.fixture.settled(webhook.id)
             }
-            await a.assignments.finish("duty", first)
-            #expect(try await a.fixture.delivery.status(of: webhook.id) == nil)
-            // Meanwhile nobody's.
+            try await cluster.assign(to: "neither")
+            try await eventually { try await !a.delivers(webhook) }
             for node in [a, b] { try node.fixture.publish() }
-            let second = cluster.owner()
-            b.assignments.begin("duty", second)
+            try await cluster.assign(to: "b")
+            try await eventually { try await b.delivers(webhook) }
             try await b.fixture.settled(webhook.id)
             for node in [a, b] { try node.fixture.publish() }
             try await b.fixture.settled(webhook.id)
             #expect(server.versions == [1, 2, 3, 4, 5])
-            b.assignments.lost("duty")
+            // Its lease ends.
+            cluster.records.setAway(true)
+            cluster.time.withLock { $0 += .seconds(60) }
+            try await eventually { try await !b.delivers(webhook) }
             for node in [a, b] { try node.fixture.publish() }
-            #expect(try await b.fixture.delivery.status(of: webhook.id) == nil)
             await a.end()
             await b.end()
             #expect(server.versions == [1, 2, 3, 4, 5])
@@ -98,21 +116,23 @@ import Testing
         try await OriginServer.serving({ _ in .status(204) }) { server in
             let webhook = try DeliveryFixture.webhook(server.url, mode: .all)
             let (cluster, epoch) = (Cluster(), Epoch.random())
-            let a = try Node(cluster, epoch, webhook)
-            a.assignments.begin("duty", cluster.owner())
-            try await eventually { try await a.fixture.delivery.status(of: webhook.id) != nil }
+            let a = try Node("a", cluster, epoch, webhook)
+            try await cluster.assign(to: "a")
+            try await eventually { try await a.delivers(webhook) }
+            let before = cluster.records.documents
             try a.fixture.publish(3)
             try await a.fixture.settled(webhook.id)
             try await eventually {
-                let image = DeliveryImage(document: cluster.kept ?? [], epoch: epoch)
+                let image = DeliveryImage(document: try await cluster.kept(webhook), epoch: epoch)
                 return image.lanes[webhook.id]?[DeliveryFixture.scope]?.record.cursor.sequence == 3
             }
             // 3 versions and 1 new lane, in no more writes than seconds.
-            #expect(cluster.writes <= 3)
+            #expect(cluster.records.documents - before <= 3)
             await a.end()
-            let b = try Node(cluster, epoch, webhook, versions: 3)
-            b.assignments.begin("duty", cluster.owner())
-            try await eventually { try await b.fixture.delivery.status(of: webhook.id) != nil }
+            try await cluster.end(of: webhook)
+            let b = try Node("b", cluster, epoch, webhook, versions: 3)
+            try await cluster.assign(to: "b")
+            try await eventually { try await b.delivers(webhook) }
             try b.fixture.publish()
             try await b.fixture.settled(webhook.id)
             await b.end()
@@ -133,16 +153,16 @@ import Testing
                 webhook.since = [.pushRC: since]
                 return webhook
             }
-            let a = try Node(cluster, epoch, try DeliveryFixture.webhook(server.url), versions: 5)
+            let a = try Node("a", cluster, epoch, try DeliveryFixture.webhook(server.url), versions: 5)
             if isOwned {
-                a.assignments.begin("duty", cluster.owner())
-                try await eventually { a.assignments.delivers("duty") != nil }
+                try await cluster.assign(to: "a")
+                try await eventually { WebhookAssignments.names.allSatisfy { a.delivery.delivers($0) != nil } }
             }
             let late = try webhook("/late", since: Cursor(epoch: epoch, sequence: 3))
             let ahead = try webhook("/ahead", since: Cursor(epoch: epoch, sequence: 6))
             let foreign = try webhook("/foreign", since: Cursor(epoch: .random(), sequence: 3))
-            for webhook in [late, ahead, foreign] { a.assignments.take(.installed(webhook)) }
-            if !isOwned { a.assignments.begin("duty", cluster.owner()) }
+            for webhook in [late, ahead, foreign] { a.delivery.take(.installed(webhook)) }
+            if !isOwned { try await cluster.assign(to: "a") }
             func heard(_ path: String) -> [Int64] { server.versions(at: path).sorted() }
             try await eventually { heard("/late") == (mode == .all ? [4, 5] : [5]) }
             for _ in 0..<2 {
@@ -162,14 +182,17 @@ import Testing
         try await OriginServer.serving({ _ in .status(204) }) { server in
             let webhook = try DeliveryFixture.webhook(server.url)
             let cluster = Cluster()
-            let a = try Node(cluster, .random(), webhook)
-            cluster.permit(false)
-            a.assignments.begin("duty", cluster.owner())
-            try await eventually { try await a.fixture.delivery.status(of: webhook.id) != nil }
+            let a = try Node("a", cluster, .random(), webhook)
+            try await cluster.assign(to: "a")
+            try await eventually { try await a.delivers(webhook) }
+            // Nothing is renewed, and what is left of the lease is shorter than an attempt.
+            cluster.records.setAway(true)
+            cluster.time.withLock { $0 += .seconds(40) }
+            #expect(!a.permits(webhook, .seconds(10)) && a.permits(webhook, .seconds(1)))
             try a.fixture.publish()
             try await Task.sleep(for: .milliseconds(50))
             #expect(server.versions.isEmpty)
-            cluster.permit(true)
+            cluster.records.setAway(false)
             try await a.fixture.settled(webhook.id)
             #expect(server.versions == [1])
             await a.end()
@@ -182,10 +205,10 @@ import Testing
             let limits = WebhookLimits(timeout: .seconds(60))
             let webhook = try DeliveryFixture.webhook(server.url, limits: limits)
             let cluster = Cluster()
-            cluster.longest.withLock { $0 = AssignedDelivery.longestAttempt }
-            let a = try Node(cluster, .random(), webhook)
-            a.assignments.begin("duty", cluster.owner())
-            try await eventually { try await a.fixture.delivery.status(of: webhook.id) != nil }
+            let a = try Node("a", cluster, .random(), webhook)
+            try await cluster.assign(to: "a")
+            try await eventually { try await a.delivers(webhook) }
+            #expect(!a.permits(webhook, .seconds(60)) && a.permits(webhook, AssignedDelivery.longestAttempt))
             try a.fixture.publish()
             try await a.fixture.settled(webhook.id)
             #expect(server.versions == [1])

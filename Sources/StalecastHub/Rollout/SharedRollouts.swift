@@ -1,0 +1,122 @@
+package import StalecastRecords
+package import StalecastWire
+import Synchronization
+
+/// Shares with the other nodes of a cluster how versions come to clients. Each node keeps a record `way/<node>/<scope>`
+/// of what it counts, under the lease with which it lives, and tells of clients that it answered and that are in no
+/// audience here (`seen/<node>/<chance>`).
+package final class SharedRollouts: Sendable {
+    private let membership: Membership
+    private let tracker: RolloutTracker
+    private let scopes: [Scope]
+    private let webhooks: @Sendable (Scope, VersionNumber) async -> WebhookCounts
+    private let openRelease: @Sendable (Scope) -> VersionNumber?
+    private let written = Mutex<[Scope: (value: [UInt8], at: ContinuousClock.Instant)]>([:])
+
+    private static let statuses = "way"
+    package static let sightings = "seen"
+    /// Versions of a scope in its record.
+    private static let newest = 4
+    /// Seconds after an announcement in which a record is written each second; then each ten.
+    private static let fresh = 120.0
+    private static let rarely = Duration.seconds(10)
+    /// A node whose watch broke off is told when it has another within this time.
+    private static let sightingLifetime = Duration.seconds(15)
+    /// Records of sightings a second, at most.
+    private static let mostSightings = 16
+
+    /// - Parameters:
+    ///   - webhooks: those that this node delivers to, by how far they are with a version.
+    ///   - openRelease: version of a scope's open release; nil: none is open.
+    package init(
+        _ membership: Membership, _ tracker: RolloutTracker, _ scopes: [Scope],
+        webhooks: @escaping @Sendable (Scope, VersionNumber) async -> WebhookCounts,
+        openRelease: @escaping @Sendable (Scope) -> VersionNumber?
+    ) {
+        (self.membership, self.tracker, self.scopes) = (membership, tracker, scopes)
+        (self.webhooks, self.openRelease) = (webhooks, openRelease)
+    }
+
+    /// Shares once a second, until the task is cancelled.
+    package func run() async {
+        await begin()
+        // Cancelled: the loop ends.
+        while (try? await Task.sleep(for: .seconds(1))) != nil { await share() }
+    }
+
+    /// Takes what the other nodes share, from now on.
+    package func begin() async {
+        tracker.beginSharing()
+        await membership.informer.observe(Self.statuses) { [self] in take($0) }
+        await membership.informer.observe(Self.sightings) { [self] change in
+            guard case .put(let record) = change else { return }
+            for fetch in RolloutTracker.ForeignFetch.read(record.value, at: membership.node) {
+                tracker.seenElsewhere(fetch)
+            }
+        }
+    }
+
+    /// Tells the other nodes what is new here.
+    package func share() async {
+        let others = membership.others
+        tracker.setNodes(others)
+        let fetches = tracker.takeForeignFetches()
+        if !others.isEmpty { await share(fetches) }
+        for scope in scopes { await shareReport(of: scope) }
+    }
+
+    private func share(_ fetches: [RolloutTracker.ForeignFetch]) async {
+        let records = RolloutTracker.ForeignFetch.records(of: fetches, at: membership.node, most: Self.mostSightings)
+        // Without etcd they are lost: those clients are awaited until they fetch again, or leave.
+        guard !records.isEmpty, let lease = try? await membership.grant(Self.sightingLifetime) else { return }
+        for record in records {
+            // Below its own name: there an edge may write.
+            let name = RecordName(Self.sightings, "\(membership.node)/\(Epoch.random())")
+            // Lost as above.
+            _ = try? await membership.informer.put(record, to: name, over: nil, lease: lease)
+        }
+    }
+
+    private func shareReport(of scope: Scope) async {
+        guard let (head, statuses) = tracker.own(of: scope, limit: Self.newest), let newest = statuses.first else {
+            return
+        }
+        var report = NodeRollouts(head: head, statuses)
+        report.webhooks = await webhooks(scope, newest.version)
+        report.release = openRelease(scope).map { ($0, tracker.clients(ofRelease: $0, in: scope)) }
+        let value = report.json.encoded()
+        let last = written.withLock { $0[scope] }
+        let isQuiet = newest.ageSeconds > Self.fresh
+        if let last, last.value == value || isQuiet && last.at + Self.rarely > .now { return }
+        guard let lease = membership.lease, value.count <= SharedRecord.maxBytes else { return }
+        let name = RecordName(Self.statuses, "\(membership.node)/\(scope)")
+        let revision = await membership.informer.record(name)?.revision
+        // If it is not done, it is tried again in a second.
+        if case .done? = try? await membership.informer.put(value, to: name, over: revision, lease: lease) {
+            written.withLock { $0[scope] = (value, .now) }
+        }
+    }
+
+    private func take(_ change: Informer.Change) {
+        switch change {
+        case .put(let record):
+            // What another program wrote and this one cannot read is not counted.
+            guard let (node, scope) = Self.parts(record.name), node != membership.node,
+                let document = try? JSONValue.parse(record.value), let report = NodeRollouts(json: document)
+            else { return }
+            tracker.heard(node, of: scope, report)
+        case .removed(let name):
+            guard let (node, scope) = Self.parts(name) else { return }
+            if node == membership.node { return written.withLock { $0[scope] = nil } }
+            tracker.heard(node, of: scope, nil)
+        case .complete: break
+        }
+    }
+
+    private static func parts(_ name: RecordName) -> (node: String, scope: Scope)? {
+        guard let slash = name.id.firstIndex(of: "/"), let scope = Scope(name.id[name.id.index(after: slash)...]) else {
+            return nil
+        }
+        return (String(name.id[..<slash]), scope)
+    }
+}
