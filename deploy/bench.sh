@@ -8,7 +8,7 @@ usage() {
     cat <<'TEXT'
 deploy/bench.sh [--json FILE] [--compare FILE] [--fanout [SUBSCRIBERS [ROUNDS]]] [--tls [STREAMS [ROUNDS]]] \
                 [--flags [STREAMS [ROUNDS]]] [--fetch [KIND [SECONDS]]] [--storm [CLIENTS [ROUNDS]]] \
-                [--publish [SECONDS]] [--webhooks [ROUNDS]] [--release [SECONDS]]
+                [--publish [SECONDS]] [--cluster [SECONDS]] [--webhooks [ROUNDS]] [--release [SECONDS]]
 
 Builds in release and runs the hot loop (hub, one shard, subscribers on loopback) under callgrind with few and many
 subscribers and few and many announcements; the differences are what one delivery and one announcement cost the
@@ -31,6 +31,8 @@ repeat within about 10 % (timers fire by the clock) on every machine; allocation
                    how many were stale; beside nginx with a file of the same bytes; 5 ROUNDS, three times
   --publish        instead: publishes a second of a daemon, and what each costs in CPU and time, from 1 and from 64
                    publishers with a project each, beside fdatasync(2) of 4 kB; SECONDS (5) each, three times
+  --cluster        instead: publishes a second of three nodes over three members of etcd on this machine, from 1 and from 64
+                   publishers at the first node, and what each costs every node and etcd in CPU; SECONDS (5), three times
   --webhooks       instead: what one publish to 1,000 webhooks on 1,000 hosts costs a daemon for each, in ROUNDS (20), and
                    what the same requests cost libcurl alone; three times
   --release        instead: what fetches cost before any release in stages and while one is open, for SECONDS (5) each, and
@@ -42,7 +44,7 @@ Where the instructions go: the profiles stay in .build/bench; read one with `cal
 TEXT
 }
 
-json='' compare='' fanout=() tls=() flags=() fetch=() storm=() publish='' webhooks='' release=''
+json='' compare='' fanout=() tls=() flags=() fetch=() storm=() publish='' cluster='' webhooks='' release=''
 absolute() { [[ $1 == /* ]] && echo "$1" || echo "$here/$1"; }
 while (($#)); do
     case $1 in
@@ -77,6 +79,10 @@ while (($#)); do
     --publish)
         shift && publish=5
         [[ ${1:-} =~ ^[0-9]+$ ]] && publish=$1 && shift
+        ;;
+    --cluster)
+        shift && cluster=5
+        [[ ${1:-} =~ ^[0-9]+$ ]] && cluster=$1 && shift
         ;;
     --webhooks)
         shift && webhooks=20
@@ -124,11 +130,17 @@ serve() {
     done
 }
 
+# end: ends the daemon, and what a cluster has beside it; etcd last.
 end() {
-    kill "$daemon" 2>/dev/null || true
-    wait "$daemon" 2>/dev/null || true
-    rm -rf "$data"
+    local each
+    for each in "$daemon" "${nodes[@]}" "${members[@]}"; do
+        kill "$each" 2>/dev/null || true
+        wait "$each" 2>/dev/null || true
+    done
+    rm -rf "$data" "${folders[@]}"
+    nodes=() members=() folders=()
 }
+nodes=() members=() folders=() data=''
 
 # fan_out SUBSCRIBERS ROUNDS: a real daemon beside the kernel's floor.
 fan_out() {
@@ -225,6 +237,14 @@ ticks() {
     echo "$sum"
 }
 
+# many_projects: the section of 64 projects.
+many_projects() {
+    local count
+    for count in {0..63}; do printf '%s{id: p%03d, number: "%d"}' "$( ((count)) && echo ', ')" "$count" $((count + 1000)); done |
+        sed 's/.*/projects: [&]/'
+    echo
+}
+
 # compare_publish SECONDS: the disk alone, one publisher and 64 in turns, each daemon's data on the same disk.
 compare_publish() {
     local count before after projects
@@ -234,8 +254,7 @@ compare_publish() {
     mkdir -p .build/bench/data
     export TMPDIR=$PWD/.build/bench/data COUNT TOKEN
     projects=$(mktemp)
-    for count in {0..63}; do printf '%s{id: p%03d, number: "%d"}' "$( ((count)) && echo ', ')" "$count" $((count + 1000)); done |
-        sed 's/.*/projects: [&]/' >"$projects"
+    many_projects >"$projects"
     for _ in 1 2 3; do
         .build/bench/fsync "$TMPDIR/file" 1000
         for COUNT in 1 64; do
@@ -259,6 +278,71 @@ compare_publish() {
 publishes() {
     wrk -t1 "-c$COUNT" "-d${1}s" -s deploy/bench/publish.lua \
         "$(control_address)"
+}
+
+# compare_cluster SECONDS: members and nodes begin anew for each number of publishers.
+compare_cluster() {
+    local work number node before after
+    build_daemon
+    install_command wrk wrk
+    install_command etcd etcd-server etcd
+    export COUNT TOKEN
+    trap end EXIT
+    for _ in 1 2 3; do
+        for COUNT in 1 64; do
+            work=$(mktemp -d) && folders=("$work")
+            TOKEN=$work/token
+            for node in token key; do (umask 077 && od -An -tx1 -N32 /dev/urandom | tr -d ' \n' >"$work/$node"); done
+            for number in 1 2 3; do start_member "$number" "$work"; done
+            for node in a b c; do
+                configure_node "$node" "$work" >"$work/$node.yaml"
+                serve --config "$work/$node.yaml"
+                nodes+=("$daemon") folders+=("$data")
+            done
+            data=${folders[1]}
+            publishes 1 >/dev/null
+            before=$(for node in "${nodes[@]}" "${members[@]}"; do ticks "$node"; done)
+            publishes "$1" >"$work/wrk"
+            after=$(for node in "${nodes[@]}" "${members[@]}"; do ticks "$node"; done)
+            awk -v count="$COUNT" -v before="${before//$'\n'/ }" -v after="${after//$'\n'/ }" '
+                /Non-2xx|Socket errors/ {bad = 1} /requests in/ {sum = $1} /Requests\/sec/ {rate = $2} /Latency  / {time = $2}
+                END {
+                    printf "%2d publishers %6.0f a second, %s until the answer; ms of CPU each:", count, rate, time
+                    number = split("a b c m1 m2 m3", name, " ")
+                    split(before, was, " ")
+                    split(after, now, " ")
+                    for (n = 1; n <= number; n++) printf " %s %.2f", name[n], (now[n] - was[n]) * 10 / sum
+                    print ""
+                    exit bad
+                }' "$work/wrk"
+            end
+        done
+    done
+}
+
+# configure_node NAME FOLDER
+configure_node() {
+    many_projects
+    cat <<TEXT
+store: {etcd: {endpoints: ["$(member 1 18379)", "$(member 2 18379)", "$(member 3 18379)"]}}
+cluster: {node: $1}
+control: {tokenFile: $2/token}
+webhooks: {keyFile: $2/key}
+TEXT
+}
+
+# member NUMBER PORT: URL of a member of etcd.
+member() { echo "http://127.0.0.2$1:$2"; }
+
+# start_member NUMBER FOLDER
+start_member() {
+    local peers
+    peers="m1=$(member 1 18380),m2=$(member 2 18380),m3=$(member 3 18380)"
+    env -u ETCD_NAME etcd --name "m$1" --data-dir "$2/m$1" --initial-cluster "$peers" --initial-cluster-token "$2" \
+        --listen-client-urls "$(member "$1" 18379)" --advertise-client-urls "$(member "$1" 18379)" \
+        --listen-peer-urls "$(member "$1" 18380)" --initial-advertise-peer-urls "$(member "$1" 18380)" \
+        --logger zap >"$2/m$1.log" 2>&1 &
+    members+=("$!")
 }
 
 # answered: requests that the receivers' server has answered, this one included; the daemon is not asked, because that
@@ -346,6 +430,10 @@ compare_release() {
 
 if [[ -n $publish ]]; then
     compare_publish "$publish"
+    exit
+fi
+if [[ -n $cluster ]]; then
+    compare_cluster "$cluster"
     exit
 fi
 if [[ -n $webhooks ]]; then
