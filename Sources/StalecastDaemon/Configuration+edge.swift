@@ -62,7 +62,7 @@ extension Configuration {
     var storeConfiguration: StoreConfiguration {
         let projects = projects.map { StoreConfiguration.Project(id: $0.id, number: UInt64($0.number)) }
         var configuration = StoreConfiguration(directory: data, projects: projects)
-        configuration.beginEmpty = beginEmpty
+        configuration.beginEmpty = store.beginEmpty
         configuration.maxVersionsPerScope = store.maxVersions
         configuration.maxVersionAge = store.maxVersionAge
         configuration.minFreeBytes = Int64(store.minFreeSpace)

@@ -19,11 +19,10 @@ package final class TemplateStore: Sendable {
 
     let configuration: StoreConfiguration
     let directory: DataDirectory
-    private let retentionLimits: Mutex<Retention>
     let database: DatabasePool
     let mark: HighWaterMark
     let state: Mutex<StoreState>
-    private let sharing = Mutex(Sharing())
+    private let terms: Mutex<Terms>
     let proposalNotes = Mutex(ProposalNotes())
     /// The newest release of each scope. The writer is the only one to change it, after the commit.
     let releases: Mutex<[Scope: Release]>
@@ -43,40 +42,42 @@ package final class TemplateStore: Sendable {
         database = parts.database
         mark = parts.mark
         lock = parts.lock
-        retentionLimits = Mutex(
-            Retention(maxVersions: configuration.maxVersionsPerScope, maxAge: configuration.maxVersionAge))
+        let retention = Retention(maxVersions: configuration.maxVersionsPerScope, maxAge: configuration.maxVersionAge)
+        terms = Mutex(Terms(retention: retention))
         state = Mutex(
             StoreState(checkpointBytes: configuration.checkpointBytes, minFreeBytes: configuration.minFreeBytes))
     }
 
-    /// Parts of the store's work that a cluster does; nil: this store does it by itself.
-    private struct Sharing: Sendable {
+    /// Terms that change while the store is open. What is nil of a cluster's parts this store does by itself.
+    private struct Terms: Sendable {
+        /// Rule for versions that may go.
+        var retention: Retention
         var authority: (any VersionAuthority)?
         var proposals: SharedProposals?
     }
 
-    var authority: (any VersionAuthority)? { sharing.withLock(\.authority) }
+    var authority: (any VersionAuthority)? { terms.withLock(\.authority) }
 
     /// Sets the authority that orders publishes from now on. Set it once, before the first publish.
     package func setAuthority(_ authority: any VersionAuthority) {
-        sharing.withLock {
+        terms.withLock {
             precondition($0.authority == nil, "the authority is set once")
             $0.authority = authority
         }
     }
 
     /// Storage of proposals: this store's own, unless they are shared.
-    var proposalStorage: any ProposalStorage { sharing.withLock(\.proposals) ?? OwnProposals(store: self) }
+    var proposalStorage: any ProposalStorage { terms.withLock(\.proposals) ?? OwnProposals(store: self) }
 
     /// Makes the proposals, from now on, those of all nodes.
-    package func share(_ proposals: SharedProposals) { sharing.withLock { $0.proposals = proposals } }
+    package func share(_ proposals: SharedProposals) { terms.withLock { $0.proposals = proposals } }
 
     /// Rule for versions that may go, as of now.
-    var retention: Retention { retentionLimits.withLock { $0 } }
+    var retention: Retention { terms.withLock(\.retention) }
 
     /// Changes what is kept, from the next publish or sweep on. See ``StoreConfiguration/maxVersionsPerScope``.
     package func setRetention(maxVersions: Int, maxAge: Duration) {
-        retentionLimits.withLock { $0 = Retention(maxVersions: maxVersions, maxAge: maxAge) }
+        terms.withLock { $0.retention = Retention(maxVersions: maxVersions, maxAge: maxAge) }
     }
 
     /// The sequence of the newest visible commit; 0 while nothing was published.

@@ -49,7 +49,7 @@ struct Serve: AsyncParsableCommand {
         var configuration: Configuration
         do {
             configuration = try load()
-            configuration.beginEmpty = options.beginEmpty
+            configuration.store.beginEmpty = options.beginEmpty
         } catch {
             StandardError.write("\(error)\n")
             throw ExitCode(78)

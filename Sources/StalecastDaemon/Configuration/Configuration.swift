@@ -32,8 +32,6 @@ package struct Configuration: Sendable, Equatable {
     package var webhooks = Webhooks()
     package var log = Log()
     package var shutdown = Shutdown()
-    /// `--begin-empty`: for one start, so it is no key of the file.
-    package var beginEmpty = false
 
     package init() {}
 
@@ -182,6 +180,8 @@ extension Configuration {
         /// Bytes that must be free on the disk for a publish to begin; 0 does not check.
         package var minFreeSpace = 16 * 1024 * 1024
         package var etcd = Etcd()
+        /// `--begin-empty`: for one start, so it is no key of the file.
+        package var beginEmpty = false
 
         package init() {}
     }

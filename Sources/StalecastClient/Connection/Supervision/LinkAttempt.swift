@@ -39,6 +39,8 @@ package final class LinkAttempt<Dialect: LinkDialect>: RunningAttempt, @unchecke
         case dismissed
     }
 
+    private enum Phase { case asked, answered, reading }
+
     private let loop: LinkLoop
     private let limits: LinkLimits
     private let onReport: @Sendable (LinkAttempt, Report) -> Void
@@ -51,8 +53,7 @@ package final class LinkAttempt<Dialect: LinkDialect>: RunningAttempt, @unchecke
     private var exchange: (any StreamExchange)?
     private var request: StreamRequest?
     private var redirects = 0
-    private var isAnswered = false
-    private var hasBytes = false
+    private var phase = Phase.asked
     private var upSince: UInt64?
     private var begunAt: UInt64 = 0
     private var lastSign: UInt64 = 0
@@ -155,7 +156,7 @@ package final class LinkAttempt<Dialect: LinkDialect>: RunningAttempt, @unchecke
             throw LinkLoss(.foreign, "the answer is encoded (\(coding)), which was not asked for")
         }
         try dialect.begin(head)
-        isAnswered = true
+        phase = .answered
         if dialect.opening == .head { opened() }
     }
 
@@ -175,9 +176,9 @@ package final class LinkAttempt<Dialect: LinkDialect>: RunningAttempt, @unchecke
     }
 
     private func received(_ bytes: [UInt8]) throws(LinkLoss) {
-        guard isAnswered else { return }
-        if !hasBytes {
-            hasBytes = true
+        if phase == .asked { return }
+        if phase == .answered {
+            phase = .reading
             watch(limits.silence)
         }
         if dialect.opening == .firstBytes { opened() }
@@ -235,9 +236,10 @@ package final class LinkAttempt<Dialect: LinkDialect>: RunningAttempt, @unchecke
     }
 
     private func checkSilence() {
-        let limit = hasBytes ? limits.silence : openingLimit
+        let isReading = phase == .reading
+        let limit = isReading ? limits.silence : openingLimit
         let silent = TimeInterval(LinkLoop.now - lastSign) / 1e9
         guard silent >= limit, !isPaused else { return watch(isPaused ? limit : limit - silent) }
-        lost(LinkLoss(.silent, hasBytes ? "no heartbeat for \(Int(limit)) s" : "no answer within \(Int(limit)) s"))
+        lost(LinkLoss(.silent, isReading ? "no heartbeat for \(Int(limit)) s" : "no answer within \(Int(limit)) s"))
     }
 }
