@@ -29,9 +29,6 @@ package struct SourceCheck: Sendable {
         factory = try SourceFactory(configuration, logger: logger)
     }
 
-    /// Scopes that are fed.
-    package var scopes: [Scope] { feeds.map(\.scope) }
-
     /// All at a time, in the order configured. Takes as long as the slowest.
     package func run() async -> [Finding] {
         let findings = await withTaskGroup(of: (Int, Finding).self) { group in

@@ -49,19 +49,6 @@ enum FileOperation {
         close(file)
     }
 
-    /// Makes a file of mode 0600 with this content; fails with `EEXIST` when there is one, and leaves nothing behind when
-    /// it fails otherwise.
-    static func create(_ path: String, _ content: some ContiguousBytes) throws(Failure) {
-        let file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard file >= 0 else { throw Failure("create", path) }
-        defer { close(file) }
-        let isWhole = content.withUnsafeBytes { DescriptorBytes.write($0, to: file) == $0.count }
-        guard !isWhole else { return }
-        let failure = Failure("write", path)
-        unlink(path)
-        throw failure
-    }
-
     /// Gives files that root made to the owner of their directory, who has to open them; does nothing for other users. A
     /// link is left alone, and so is a file with a second name: another directory's file must not change its owner.
     static func giveToOwner(of directory: String, _ paths: [String]) throws(Failure) {

@@ -20,8 +20,6 @@ enum FetchField: Int, Sendable, CaseIterable {
     /// Only of a context: a fetch says it in its app id.
     case platform
 
-    static let count = 16
-
     /// Its two names in a fetch.
     var names: (camel: StaticString, snake: StaticString) {
         switch self {

@@ -16,7 +16,6 @@ package struct SequenceSet: Sendable {
     }
 
     func first(where isWanted: (CommitSequence) -> Bool) -> CommitSequence? { items.first(where: isWanted) }
-    func last(where isWanted: (CommitSequence) -> Bool) -> CommitSequence? { items.last(where: isWanted) }
     func through(_ sequence: CommitSequence) -> [CommitSequence] { Array(items.prefix { $0 <= sequence }) }
 
     mutating func insert(_ sequence: CommitSequence) {

@@ -49,8 +49,6 @@ extension Delivery {
             self.coalesced = coalesced
             self.changedKeys = changedKeys
         }
-
-        package var scope: Scope { change.scope }
     }
 
     /// A message about a webhook rather than about a template, sent to those subscribed to

@@ -58,7 +58,6 @@ package struct TextTable {
     private static let gap = "  "
 
     package init(_ columns: Column...) { self.columns = columns }
-    package init(_ columns: [Column]) { self.columns = columns }
 
     /// A row for each of `rows`; its cells are what the columns make of it.
     init(_ columns: [Column], of rows: [JSONValue]) {
