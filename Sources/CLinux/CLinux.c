@@ -187,6 +187,8 @@ bool stalecast_is_loopback_key(uint64_t key) {
 
 ssize_t stalecast_peek(int fd, void *buffer, size_t count) { return recv(fd, buffer, count, MSG_PEEK | MSG_DONTWAIT); }
 
+ssize_t stalecast_receive(int fd, void *buffer, size_t count) { return recv(fd, buffer, count, MSG_DONTWAIT); }
+
 ssize_t stalecast_discard(int fd, size_t count) { return recv(fd, NULL, count, MSG_TRUNC | MSG_DONTWAIT); }
 
 int stalecast_unacknowledged(int fd) {

@@ -59,6 +59,55 @@ import Testing
         }
     }
 
+    /// The engine has read the beginning; the Front reads the rest from the socket.
+    @Test func theFrontGetsWhatTheEngineHasReadBeforeTheRest() async throws {
+        try await with { live in
+            let (client, text) = (live.client(), request(FetchBodies.js + String(repeating: " ", count: 20_000)))
+            client.send(String(text.prefix(1000)))
+            try await live.wait { $0.handedOver == 1 }
+            client.send(String(text.dropFirst(1000)))
+            #expect(try answer(client).contains("UPDATE"))
+        }
+    }
+
+    /// The rest is in the socket already when the Front takes over.
+    @Test func theFrontReadsNothingBeforeWhatTheEngineHasRead() async throws {
+        try await with { live in
+            for _ in 1...30 {
+                let client = live.client()
+                client.send(request(String(repeating: " ", count: 70_000)))
+                try client.read(untilText: "\r\n\r\n")
+                #expect(client.text.hasPrefix("HTTP/1.1 413 "))
+                client.close()
+            }
+        }
+    }
+
+    @Test func aRequestBehindAnAwaitedBodyGoesToTheFrontWithIt() async throws {
+        try await with { live in
+            let client = live.client()
+            client.send(String(request().dropLast(20)))
+            try await live.wait { $0.accepted == 1 }
+            client.send(String(request().suffix(20)) + "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+            try client.read(untilText: "ok\n")
+            #expect(client.text.contains("UPDATE") && live.edge.tally.handedOver == 1)
+        }
+    }
+
+    @Test func aRequestThatWasNotFinishedLeavesNothingToTheNextConnection() async throws {
+        try await with { live in
+            for round in 1...20 {
+                let client = live.client()
+                client.send(String(request().dropLast(20)))
+                try await live.wait { $0.accepted == round }
+                client.close()
+            }
+            let client = live.client()
+            client.send(request())
+            #expect(try answer(client).contains("UPDATE"))
+        }
+    }
+
     @Test func aBodyThatDoesNotComeIsRefusedInTime() async throws {
         try await with({ $0.headerTimeout = .milliseconds(200) }) { live in
             let client = live.client()

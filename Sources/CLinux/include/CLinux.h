@@ -48,6 +48,9 @@ bool stalecast_is_loopback_key(uint64_t key);
 // Reads without taking from the socket (MSG_PEEK), never blocks.
 ssize_t stalecast_peek(int fd, void *buffer, size_t count);
 
+// Reads what there is, never blocks.
+ssize_t stalecast_receive(int fd, void *buffer, size_t count);
+
 // Takes exactly the bytes a peek has seen, without copying them.
 ssize_t stalecast_discard(int fd, size_t count);
 

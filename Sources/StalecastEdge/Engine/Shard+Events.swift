@@ -49,9 +49,11 @@ extension Shard {
         }
     }
 
-    /// A connection that the engine gives to the Front, with unread input.
+    /// A connection that the engine gives to the Front, with unread input in its socket or its session.
     package struct Handover: Sendable {
         package let fd: Int32
+        /// Input that was read already, before what is in the socket.
+        package let input: [UInt8]
         let address: UInt64
         /// It is over a cap.
         let isRefused: Bool

@@ -100,6 +100,7 @@ extension Shard {
         close(slot.pointee.fd)
         ledger.leave(slot.pointee.address)
         if !proxies.isEmpty { proxies[index] = nil }
+        _ = input.remove(index)
         slots.release(index)
     }
 

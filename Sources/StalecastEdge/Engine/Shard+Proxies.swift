@@ -21,12 +21,12 @@ extension Shard {
     /// - Returns: false when it is not there yet, or the connection is gone.
     func takeProxyHeader(_ index: Int32) -> Bool {
         let slot = slots[index]
-        let count = stalecast_peek(slot.pointee.fd, peekBuffer.baseAddress, ProxyHeader.maxLength)
+        let count = stalecast_peek(slot.pointee.fd, input.buffer.baseAddress, ProxyHeader.maxLength)
         guard count > 0 else {
             if count == 0 || blocked() < 0 { release(index, .peerClosed) }
             return false
         }
-        switch ProxyHeader.read(UnsafeRawBufferPointer(UnsafeBufferPointer(rebasing: peekBuffer[0..<count]))) {
+        switch ProxyHeader.read(UnsafeRawBufferPointer(UnsafeBufferPointer(rebasing: input.buffer[0..<count]))) {
         case .incomplete: return false
         case .invalid:
             audience.tally.refused[.proxyHeader, default: 0] += 1

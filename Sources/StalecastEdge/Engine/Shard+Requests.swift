@@ -34,7 +34,7 @@ extension Shard {
         }
     }
 
-    /// Looks at the request without taking it: an ordinary one is served here, anything else goes to the Front.
+    /// Looks at the request: an ordinary one is taken and served here, anything else goes to the Front.
     ///
     /// - Parameters:
     ///   - isCurrent: the board shows what was announced when the request came.
@@ -42,11 +42,12 @@ extension Shard {
     func readHead(_ index: Int32, isCurrent: Bool = false, isLookedAt: Bool = false) {
         let slot = slots[index]
         if slot.pointee.awaitsProxyHeader, !takeProxyHeader(index) { return }
-        let count = peek(slot)
+        let count = look(at: index)
         if count == 0 { return }
+        defer { input.keep() }
         if count < 0 { return release(index, .peerClosed) }
-        let bytes = UnsafeBufferPointer(rebasing: peekBuffer[0..<count])
-        guard isTLS == !slot.pointee.isPlain, count < peekBuffer.count,
+        let bytes = UnsafeBufferPointer(rebasing: input.buffer[0..<count])
+        guard isTLS == !slot.pointee.isPlain, count < input.buffer.count,
             let found = Recogniser.find(
                 bytes, maxTopics: settings.maxTopicsPerStream, hosts: settings.hosts,
                 field: isProxied(index) ? settings.proxies.field : nil)
@@ -126,7 +127,10 @@ extension Shard {
         slots.release(index)
         let tls: TLSSession? = if case .session(let tls) = given.cover { tls } else { nil }
         let proxy = proxies.removeValue(forKey: index)
-        handOver(Handover(fd: given.fd, address: given.address, isRefused: given.isRefused, tls: tls, proxy: proxy))
+        handOver(
+            Handover(
+                fd: given.fd, input: input.remove(index), address: given.address,
+                isRefused: given.isRefused, tls: tls, proxy: proxy))
     }
 
     func adopt(_ adoption: Shard.Adoption) {

@@ -81,13 +81,22 @@ extension Shard {
     /// Meaning of a call that failed with errno: 0 when there is nothing to be done now, -1 when there never will be.
     func blocked() -> Int { errno == EAGAIN ? 0 : -1 }
 
-    /// Looks at a request, as far as it has come and fits into ``peekBuffer``; over TLS as far as one record goes.
+    /// Looks at a request, as far as it has come and fits into its buffer; over TLS as far as one record goes.
+    /// Plain bytes are read: what is not taken of them is in ``input``. Those of a handshake are the Front's.
     ///
     /// - Returns: its bytes, 0 when none is there, -1 when none will ever be.
-    func peek(_ slot: UnsafeMutablePointer<StreamSlot>) -> Int {
-        if case .session(let tls) = slot.pointee.cover { return tls.peek(peekBuffer.baseAddress, peekBuffer.count) }
-        let count = stalecast_peek(slot.pointee.fd, peekBuffer.baseAddress, peekBuffer.count)
-        return count > 0 ? count : count < 0 ? blocked() : -1
+    func look(at index: Int32) -> Int {
+        let slot = slots[index]
+        if case .session(let tls) = slot.pointee.cover { return tls.peek(input.buffer.baseAddress, input.buffer.count) }
+        let before = input.resume(index)
+        let rest = UnsafeMutableBufferPointer(rebasing: input.buffer[before...])
+        let count =
+            isTLS
+            ? stalecast_peek(slot.pointee.fd, rest.baseAddress, rest.count)
+            : stalecast_receive(slot.pointee.fd, rest.baseAddress, rest.count)
+        let whole = before + max(0, count)
+        if !isTLS { input.look(at: index, whole) }
+        return whole > 0 ? whole : count < 0 ? blocked() : -1
     }
 
     /// Whether a socket has input, or its end, that was not read yet.
@@ -96,12 +105,12 @@ extension Shard {
         return stalecast_peek(slot.pointee.fd, &byte, 1) >= 0
     }
 
-    /// Takes what ``peek(_:)`` has seen.
+    /// Takes the request that ``look(at:)`` has seen, which is all that has come.
     func take(_ count: Int, of slot: UnsafeMutablePointer<StreamSlot>) {
         if case .session(let tls) = slot.pointee.cover {
-            _ = tls.read(peekBuffer.baseAddress, count)
+            _ = tls.read(input.buffer.baseAddress, count)
         } else {
-            stalecast_discard(slot.pointee.fd, count)
+            input.take()
         }
     }
 
@@ -112,7 +121,7 @@ extension Shard {
         for _ in 0..<Self.discardsPerEvent {
             let received: Int
             switch slot.pointee.cover {
-            case .session(let tls): received = tls.read(peekBuffer.baseAddress, peekBuffer.count)
+            case .session(let tls): received = tls.read(input.buffer.baseAddress, input.buffer.count)
             case .records(let records): received = records.read(from: slot.pointee.fd, recordCipher)
             case .plain:
                 received = stalecast_discard(slot.pointee.fd, 1 << 16)

@@ -40,7 +40,7 @@ package final class Shard: Carrier, @unchecked Sendable {
     /// Called when a running drain is over; nil while there is none.
     private var drained: (@Sendable () -> Void)?
     private var postponement = Postponement()
-    let peekBuffer: UnsafeMutableBufferPointer<UInt8>
+    var input: RequestInput
     let recordCipher = TLSRecordCipher()
     /// The trusted peers of connections that may speak for others.
     var proxies: [Int32: IPAddress] = [:]
@@ -65,11 +65,11 @@ package final class Shard: Carrier, @unchecked Sendable {
         self.handOver = handOver
         self.makeRoomInFront = makeRoomInFront
         poller = try Poller(listener)
-        peekBuffer = .allocate(capacity: settings.maxHeadBytes + Recogniser.maxBodyBytes + 1)
+        input = RequestInput(capacity: settings.maxHeadBytes + Recogniser.maxBodyBytes + 1)
         audience = Audience(hub.board, settings)
     }
 
-    deinit { peekBuffer.deallocate() }
+    deinit { input.buffer.deallocate() }
 
     /// Joins the hub; called once before `run()`.
     package func attach() { attach { [self] in post(.hub($0)) } }

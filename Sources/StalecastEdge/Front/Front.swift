@@ -50,18 +50,35 @@ final class Front: Sendable {
             address: given.address, proxy: given.proxy, isRefused: given.isRefused, ledger: ledger, fd: given.fd,
             isTLS: tls != nil, isReturned: given.tls != nil, engine: engine)
         let returning = given.tls.map(ReturningTLS.init)
-        ClientBootstrap(group: shard.loop)
-            .channelOption(.allowRemoteHalfClosure, value: true)
-            .channelOption(.writeBufferWaterMark, value: .init(low: 1, high: 1))
-            .channelInitializer { [tls] channel in
-                channel.eventLoop.makeCompletedFuture { try Self.fill(channel, shard, peer, tls, returning) }
-            }
-            .withConnectedSocket(given.fd)
-            .whenFailure { [logger] error in
-                // The first of the two counts it out: the connection may have been made already.
-                peer.release()
-                logger.debug("connection lost at hand-over", metadata: ["error": "\(error)"])
-            }
+        // On the loop, so that nothing is read from the socket between the channel's beginning and what is passed on.
+        shard.loop.execute { [tls, logger] in
+            ClientBootstrap(group: shard.loop)
+                .channelOption(.allowRemoteHalfClosure, value: true)
+                .channelOption(.writeBufferWaterMark, value: .init(low: 1, high: 1))
+                .channelInitializer { channel in
+                    channel.eventLoop.makeCompletedFuture { try Self.fill(channel, shard, peer, tls, returning) }
+                }
+                .withConnectedSocket(given.fd)
+                .whenComplete { result in
+                    switch result {
+                    case .success(let channel): Self.pass(given.input, to: channel)
+                    case .failure(let error):
+                        // The first of the two counts it out: the connection may have been made already.
+                        peer.release()
+                        logger.debug("connection lost at hand-over", metadata: ["error": "\(error)"])
+                    }
+                }
+        }
+    }
+
+    /// Passes on what the engine has read. A channel reads nothing before its loop's next look at the sockets, so this
+    /// comes before what is in the socket.
+    private static func pass(_ input: [UInt8], to channel: any Channel) {
+        guard !input.isEmpty else { return }
+        channel.eventLoop.assertInEventLoop()
+        let pipeline = channel.pipeline.syncOperations
+        pipeline.fireChannelRead(NIOAny(ByteBuffer(bytes: input)))
+        pipeline.fireChannelReadComplete()
     }
 
     /// Takes the other end of a fetch of our own.
