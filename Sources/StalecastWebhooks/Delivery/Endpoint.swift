@@ -92,7 +92,8 @@ final class Endpoint {
 
     var place: Admission.Class { health.failures > 0 ? .failing : isKnown ? .healthy : .unknown }
 
-    func lane(_ scope: Scope) -> Int? { lanes.firstIndex { $0.scope == scope } }
+    /// Index of the lane of `scope`. By index: a closure over the lanes would be given a copy of each.
+    func lane(_ scope: Scope) -> Int? { lanes.indices.first { lanes[$0].scope == scope } }
 
     /// The attempts under way, whatever they are about.
     var attempts: [UInt64] {
@@ -128,7 +129,9 @@ final class Endpoint {
         var due: (time: UInt64, next: Next) = (.max, .nothing)
         for step in lanes.indices {
             let index = (turn + step) % lanes.count
-            switch lanes[index].next(mode, at: now, logs[lanes[index].scope] ?? ScopeLog(), interest) {
+            let log = logs[lanes[index].scope] ?? ScopeLog()
+            // Through a pointer: Swift calls a method of an element of a class's array on a copy.
+            switch lanes.withUnsafeBufferPointer({ $0[index].next(mode, at: now, log, interest) }) {
             case .read(let after):
                 // Nothing that it brings could be sent yet.
                 if open <= now { return .read(lane: index, after: after) }

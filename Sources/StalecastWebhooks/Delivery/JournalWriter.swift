@@ -5,17 +5,31 @@ import StalecastWire
 /// Brings the entries of one transaction to the database. Of several cursors of one webhook and scope only the last is
 /// written, and with it where the webhook's attempts end.
 struct JournalWriter {
-    private struct Lane: Hashable {
-        let webhook: WebhookID
-        let scope: Scope
+    /// Entries about one webhook that are held back.
+    private struct Pending {
+        var lanes: [(scope: Scope, record: JournalEntry.LaneRecord)] = []
+        /// Its last attempt; nil for none in this transaction.
+        var head: Int64?
+
+        mutating func keep(_ scope: Scope, _ record: JournalEntry.LaneRecord) {
+            if let index = lanes.firstIndex(where: { $0.scope == scope }) {
+                lanes[index].record = record
+            } else {
+                lanes.append((scope, record))
+            }
+        }
+
+        /// - Returns: the attempt before it.
+        mutating func replaceHead(by attempt: Int64) -> Int64? {
+            defer { head = attempt }
+            return head
+        }
     }
 
     private let db: Database
     private let log: AttemptLog
     private var addition = AttemptLog.Addition()
-    private var cursors: [Lane: JournalEntry.LaneRecord] = [:]
-    /// Webhooks whose last attempt is not in the database yet.
-    private var unsaved: Set<WebhookID> = []
+    private var pending: [WebhookID: Pending] = [:]
     private var chunk = AttemptChunk()
     private var chunkEnd = Timestamp(microseconds: 0)
     /// Scopes as rows have them.
@@ -28,7 +42,7 @@ struct JournalWriter {
 
     mutating func take(_ entry: JournalEntry) throws {
         switch entry {
-        case .lane(let id, let scope, let record): cursors[Lane(webhook: id, scope: scope)] = record
+        case .lane(let id, let scope, let record): pending[id, default: Pending()].keep(scope, record)
         case .attempt(let attempt): try take(attempt)
         case .beyond(let id, let scope, let place):
             try run(
@@ -71,10 +85,9 @@ struct JournalWriter {
     }
 
     private mutating func take(_ attempt: DeliveryAttempt) throws {
-        let id = attempt.webhook
-        let previous = addition.heads[id] ?? log.heads[id] ?? 0
-        addition.heads[id] = AttemptChunk.id(chunk: log.nextChunk + addition.chunks, index: chunk.count)
-        unsaved.insert(id)
+        let id = AttemptChunk.id(chunk: log.nextChunk + addition.chunks, index: chunk.count)
+        let previous =
+            pending[attempt.webhook, default: Pending()].replaceHead(by: id) ?? head(of: attempt.webhook)
         chunk.append(attempt, previous: previous)
         chunkEnd = max(chunkEnd, attempt.startedAt)
         addition.attempts += 1
@@ -103,21 +116,22 @@ struct JournalWriter {
                   attempt = excluded.attempt, ackVersion = excluded.ackVersion, ackSequence = excluded.ackSequence,
                   givenUp = excluded.givenUp, isRenewed = 0
                 """)
-        for (lane, record) in cursors {
-            let head = addition.heads[lane.webhook] ?? log.heads[lane.webhook] ?? 0
-            try cursor.execute(arguments: [
-                lane.webhook.description, name(lane.scope), record.cursor.version.rawValue,
-                Int64(record.cursor.sequence), head, record.acknowledged.version.rawValue,
-                Int64(record.acknowledged.sequence), Int64(record.givenUp),
-            ])
-            unsaved.remove(lane.webhook)
+        for (id, held) in pending {
+            if let head = held.head { addition.heads[id] = head }
+            let head = held.head ?? head(of: id)
+            for (scope, record) in held.lanes {
+                try cursor.execute(arguments: [
+                    id.description, name(scope), record.cursor.version.rawValue, Int64(record.cursor.sequence), head,
+                    record.acknowledged.version.rawValue, Int64(record.acknowledged.sequence), Int64(record.givenUp),
+                ])
+            }
+            if held.lanes.isEmpty { try run("INSERT OR REPLACE INTO head VALUES (?, ?)", [id.description, head]) }
         }
-        cursors = [:]
-        for id in unsaved {
-            try run("INSERT OR REPLACE INTO head VALUES (?, ?)", [id.description, addition.heads[id] ?? 0])
-        }
-        unsaved = []
+        pending = [:]
     }
+
+    /// Last attempt of a webhook that is not held back; 0 for none.
+    private func head(of id: WebhookID) -> Int64 { addition.heads[id] ?? log.heads[id] ?? 0 }
 
     private mutating func remove(_ id: WebhookID) throws {
         // What comes after may be about a webhook of the same name.

@@ -3,11 +3,38 @@ import StalecastWire
 import Synchronization
 
 /// A message as bytes, the same for every webhook it goes to in this format and from this version on.
-struct RenderedMessage: Sendable {
+final class RenderedMessage: Sendable {
     let id: String
     let body: [UInt8]
     /// `Content-Type`, `webhook-id`, a CloudEvent's attributes.
     let headers: [OutboundHeader]
+    private let signable = Mutex<Signable?>(nil)
+
+    init(id: String, body: [UInt8], headers: [OutboundHeader]) {
+        self.id = id
+        self.body = body
+        self.headers = headers
+    }
+
+    /// Part of a signature that is the same for all webhooks.
+    struct Signable {
+        let seconds: Int64
+        let content: [UInt8]
+        /// `webhook-timestamp`.
+        let header: OutboundHeader
+    }
+
+    /// Bytes to sign at a time, in whole seconds since 1970; made once a second.
+    func signable(at seconds: Int64) -> Signable {
+        signable.withLock { known in
+            if let known, known.seconds == seconds { return known }
+            let new = Signable(
+                seconds: seconds, content: Signer.content(messageID: id, timestamp: seconds, body: body),
+                header: OutboundHeader(trusted: "webhook-timestamp", String(seconds)))
+            known = new
+            return new
+        }
+    }
 }
 
 extension RenderedMessage {

@@ -70,15 +70,13 @@ package final class WebhookFormatter: AttemptFormatter {
     private func signature(
         of message: RenderedMessage, _ id: WebhookID, at now: Timestamp
     ) throws(AttemptProblem) -> [OutboundHeader] {
-        let seconds = now.microseconds / 1_000_000
-        let signatures = registry.signer(of: id)?.signatures(
-            messageID: message.id, timestamp: seconds, body: message.body, at: now)
+        let signable = message.signable(at: now.microseconds / 1_000_000)
+        let signatures = registry.signer(of: id)?.signatures(of: signable.content, at: now)
         guard let signatures, !signatures.isEmpty else {
             throw AttemptProblem(.noKey, "the webhook has no valid signing key; rotate its secret")
         }
         return [
-            OutboundHeader(trusted: "webhook-timestamp", String(seconds)),
-            OutboundHeader(trusted: "webhook-signature", signatures),
+            signable.header, OutboundHeader(trusted: "webhook-signature", signatures),
         ]
     }
 

@@ -17,12 +17,21 @@ package struct Signer: Sendable {
     package func signatures(
         messageID: String, timestamp: Int64, body: [UInt8], at now: Timestamp
     ) -> String {
-        let prefix = Array("\(messageID).\(timestamp).".utf8)
+        signatures(of: Self.content(messageID: messageID, timestamp: timestamp, body: body), at: now)
+    }
+
+    /// Bytes that every key signs: they are the same for all webhooks that get one message within a second.
+    static func content(messageID: String, timestamp: Int64, body: [UInt8]) -> [UInt8] {
+        Array("\(messageID).\(timestamp).".utf8) + body
+    }
+
+    /// - Parameter content: made by ``content(messageID:timestamp:body:)``.
+    func signatures(of content: [UInt8], at now: Timestamp) -> String {
         var text: [UInt8] = []
         text.reserveCapacity(96)
         for key in keys where key.isValid(at: now) {
             if !text.isEmpty { text.append(UInt8(ascii: " ")) }
-            key.appendSignature(prefix, body, to: &text)
+            key.appendSignature(content, to: &text)
         }
         return String(decoding: text, as: UTF8.self)
     }
@@ -64,16 +73,15 @@ extension Signer {
 
         func isValid(at now: Timestamp) -> Bool { expiresAt.map { now < $0 } ?? true }
 
-        func appendSignature(_ prefix: [UInt8], _ body: [UInt8], to text: inout [UInt8]) {
+        func appendSignature(_ content: [UInt8], to text: inout [UInt8]) {
             switch state {
             case .hmac(var code):
-                code.update(data: prefix)
-                code.update(data: body)
+                code.update(data: content)
                 text.append(contentsOf: "v1,".utf8)
                 Base64.append(code.finalize(), to: &text)
             case .ed25519(let key):
                 text.append(contentsOf: "v1a,".utf8)
-                Base64.append(key.checkedSignature(for: prefix + body), to: &text)
+                Base64.append(key.checkedSignature(for: content), to: &text)
             }
         }
     }
