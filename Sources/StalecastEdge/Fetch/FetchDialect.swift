@@ -13,17 +13,22 @@ package enum FetchDialect: String, Sendable, CaseIterable {
 
     /// Reads the third part of an app id.
     package init(appID: String) {
-        let bytes = appID.utf8
-        let colons = bytes.indices.lazy.filter { bytes[$0] == UInt8(ascii: ":") }.prefix(3)
-        var (second, third): (String.Index?, String.Index?)
-        for colon in colons { (second, third) = (third, colon) }
-        guard let second, let third, colons.count == 3 else {
-            self = .other
-            return
-        }
-        let name = bytes[bytes.index(after: second)..<third]
-        self = [.web, .ios, .android].first { name.elementsEqual($0.rawValue.utf8) } ?? .other
+        var appID = appID
+        self = appID.withUTF8(Self.named)
     }
+
+    private static func named(in appID: UnsafeBufferPointer<UInt8>) -> FetchDialect {
+        var rest = appID[...]
+        for _ in 0..<2 {
+            guard let colon = rest.firstIndex(of: UInt8(ascii: ":")) else { return .other }
+            rest = rest[(colon + 1)...]
+        }
+        guard let colon = rest.firstIndex(of: UInt8(ascii: ":")) else { return .other }
+        let name = rest[..<colon]
+        return apps.first { name.elementsEqual($0.rawValue.utf8) } ?? .other
+    }
+
+    private static let apps: [FetchDialect] = [.web, .ios, .android]
 
     /// Its place among all.
     var index: Int {

@@ -82,8 +82,11 @@ package final class RenderingCache: Sendable {
         of outcome: ConditionOutcome, in scope: Scope, _ change: CommitSequence
     ) -> FetchRendering? {
         shelves.withLock { shelves in
-            guard let place = shelves.place(scope, change) else { return nil }
-            return shelves.byScope[scope]?[place].rendering(of: outcome)
+            // Through indices: a scope is hashed once for each fetch.
+            guard let index = shelves.byScope.index(forKey: scope),
+                let place = shelves.byScope.values[index].firstIndex(where: { $0.change == change })
+            else { return nil }
+            return shelves.byScope.values[index][place].rendering(of: outcome)
         }
     }
 

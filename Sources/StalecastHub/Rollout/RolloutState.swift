@@ -182,7 +182,9 @@ struct RolloutState {
         _ client: ClientIdentity?, _ scope: Scope, _ version: VersionNumber, seconds: Double,
         address: (key: UInt64, isLimited: Bool), at now: UInt64
     ) {
-        if let last = rollouts[scope]?.indices.last { rollouts[scope]![last].fetches.answered(at: now) }
+        if let index = rollouts.index(forKey: scope), let last = rollouts.values[index].indices.last {
+            rollouts.values[index][last].fetches.answered(at: now)
+        }
         var place: Int?
         if let client { place = self.place(of: client, scope, address, at: now) }
         var counted = 0
