@@ -60,6 +60,7 @@ package enum ControlOperations {
         } else if document.action == nil {
             document.action = document.method == "GET" ? .read : .manage
         }
+        if !document.isAnsweredByEdges { document.errors.append(421) }
         let isOfProject = document.path.names.contains("project")
         return Operation(
             document,

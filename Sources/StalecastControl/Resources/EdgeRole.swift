@@ -4,14 +4,19 @@ import StalecastWire
 /// A node that only follows the cluster's log answers questions about versions, keys and itself. Changes, webhooks and
 /// proposals are for the core nodes.
 extension ControlOperation {
+    /// Whether a node answers it that only follows.
+    package var isAnsweredByEdges: Bool { document.isAnsweredByEdges }
+}
+
+extension APIOperation {
     /// Operations by other methods than GET that change nothing outside this daemon.
     private static let ownPosts: Set = ["evaluateTemplate", "evaluateTemplateInNamespace", "backUp"]
     private static let coreTags: Set = ["Webhooks", "Proposals"]
 
-    /// Whether a node answers it that only follows.
-    package var isAnsweredByEdges: Bool {
-        if Self.coreTags.contains(document.tag) { return false }
-        return document.method == "GET" || document.tag == "Console" || Self.ownPosts.contains(document.id)
+    /// Whether a node answers it that only follows; the document names 421 for every other operation.
+    var isAnsweredByEdges: Bool {
+        if Self.coreTags.contains(tag) { return false }
+        return method == "GET" || tag == "Console" || Self.ownPosts.contains(id)
     }
 }
 

@@ -132,7 +132,8 @@ package struct APIDocument: Sendable {
         403: "The credential has no grant for this, or is not one of this server's API keys.",
         404: "No such project, namespace, version or entity.", 405: "This path answers other methods; see `Allow`.",
         408: "The request did not arrive in time.", 409: "The entity changed meanwhile; read it again.",
-        413: "The body is too large.", 421: "The request names another host.",
+        413: "The body is too large.",
+        421: "The request names another host, or is one for a cluster's core nodes, whose addresses a detail has.",
         422: "The `Idempotency-Key` stands for another request already. Nothing was done.",
         429: "Too many requests; see `Retry-After`.",
         431: "The request head is too large.", 500: "The outcome is unknown; read before doing it again.",
@@ -150,6 +151,7 @@ package struct APIDocument: Sendable {
                         .objectSchema([
                             "@type": ["type": "string"], "reason": ["type": "string"],
                             "outcome": .enumSchema(["not_committed", "unknown"]), "publishId": ["type": "string"],
+                            "addresses": .listSchema(["type": "string"]),
                         ])),
                 ], required: ["code", "message", "status"])
         ], required: ["error"])

@@ -111,6 +111,24 @@ async def test_an_edge_refuses_changes_and_says_where_they_are_taken(start_edges
     assert page.startswith("edge e1 of cluster default: ready") and "different configurations" not in page
 
 
+async def test_the_document_names_what_an_edge_refuses(start_edges):
+    """421 for each operation that a core node has to do, and for no other but of browsers."""
+    cluster, (a,), (e1,) = start_edges("e1")
+    assert await a.publish(marked("first")) == 1
+    await cluster.settled()
+    document = (await ask(e1, "GET", "/openapi.json")).json()
+    refused = 0
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            if operation.get("tags") == ["Console"] or path.endswith(":watch") or "stream" in operation["operationId"].lower():
+                continue
+            place = re.sub(r"{[^}]*}", "x", path.replace("{project}", "demo"))
+            answer = await ask(e1, method.upper(), place, b"" if method == "get" else b"{}")
+            assert (answer.status == 421) == ("421" in operation["responses"]), (method, path, answer)
+            refused += answer.status == 421
+    assert refused > 20
+
+
 @pytest.mark.limit(120)
 async def test_clients_of_edges_count_at_core_nodes(start_edges, tmp_path):
     cluster, (a,), (e1, e2) = start_edges("e1", "e2")
