@@ -88,7 +88,8 @@ package final class Hub: Sendable {
             precondition(change.sequence > state.board.headSequence, "changes are announced in commit order")
             teach(change.scope, isOver: true, &state)
             let herd = herd(of: change.scope, isUrgent: change.notes.isUrgent, state)
-            let window = change.notes.fetchWindowMs ?? herd?.windowMs ?? 0
+            // The node that chose a window does not count the clients of one that is cut off from it.
+            let window = max(change.notes.fetchWindowMs ?? 0, herd?.windowMs ?? 0)
             // A rollback is a cure: every client that can be told is told now.
             let isCure = change.metadata.updateType == .rollback
             let isPaced = !isCure && herd?.pacedOverMs ?? 0 > 0

@@ -113,6 +113,18 @@ final class Sequences: Sendable {
         #expect(hub.countsSubscribers && windows == [10_000, 0])
     }
 
+    /// A node that was cut off returns with clients that the node which published did not count.
+    @Test(arguments: [(0, 6_000), (9_000, 9_000)])
+    func theHerdWindowSufficesForOnesOwnSubscribers(given: Int, asked: Int) {
+        let hub = Hub(board: .make(), herds: [.demo: HerdWindow(budget: 10)])
+        let shard = Sequences()
+        hub.count([.demo: 60], of: shard)
+        var change = TemplateChange.make(1)
+        change.notes.fetchWindowMs = given
+        hub.announce(change, at: 0)
+        #expect(hub.board.topics[0].encodedMessage?.message.fetchWindowMs == asked)
+    }
+
     @Test func aConditionReachesBySetOfTopics() throws {
         let board = TopicBoard.make()
         let condition = try TopicCondition(parsing: "'PUSH_RC' in topics && !('pay' in topics)")

@@ -7,7 +7,7 @@ def add_edge(cluster, name, endpoints=None, etcd=None, **own):
     """One more node of the cluster, not started: an edge. `endpoints`: ways to etcd; `etcd`: further keys of
     `store.etcd`; `own`: further keys of `cluster`."""
     section = {"name": cluster.name, "node": name, "role": "edge", **own}
-    store = {"store": {"etcd": {"endpoints": list(endpoints or cluster.etcd.endpoints), **(etcd or {})}}}
+    store = {"store": {**cluster.sections.get("store", {}), "etcd": {"endpoints": list(endpoints or cluster.etcd.endpoints), **(etcd or {})}}}
     # It needs no key of webhooks.
     edge = cluster.add(name, cluster=section, webhooks={}, **store)
     edge.is_edge = True
