@@ -249,6 +249,32 @@ import Testing
         guard case .renewEpoch? = follower.pageRead(other, .success(foreign)).last else { return #expect(Bool(false)) }
     }
 
+    /// Reads without an answer may have asked for too much, or the line was cut: only a size that failed between two that
+    /// were answered is tried with care.
+    @Test func pagesGrowAtOnceAfterACutAndWithCareOnAThinLine() {
+        var follower = Follower(epoch: logMetadata.epoch, head: .empty, isWhole: true)
+        _ = follower.begin()
+        let empty = LogPage(logMetadata: logMetadata, head: .empty, entries: [])
+        func limit(_ actions: [Follower.Action]) -> (id: Int, limit: Int) {
+            for case .read(let id, _, let limit) in actions { return (id, limit) }
+            return (0, 0)
+        }
+        /// Sizes of reads that fail or are answered.
+        func sizes(_ count: Int, _ result: Result<LogPage, LogError>) -> [Int] {
+            (0..<count).map { number in
+                let read = limit(follower.asked(UInt64(number)) + follower.due())
+                _ = follower.pageRead(read.id, result)
+                return read.limit
+            }
+        }
+        #expect(sizes(8, .failure(.unknown("cut"))) == [100, 50, 25, 12, 6, 3, 1, 1])
+        #expect(sizes(7, .success(empty)) == [1, 2, 4, 8, 16, 32, 64])
+        #expect(sizes(1, .failure(.unknown("too much"))) == [64])
+        #expect(sizes(8, .success(empty)) == Array(repeating: 32, count: 8))
+        #expect(sizes(2, .success(empty)) == [64, 100])
+        #expect(sizes(2, .failure(.notDone("not sent"))) == [100, 100])
+    }
+
     /// A log with a hole that retention did not make: it is named until it is gone.
     @Test mutating func aHoleIsNamed() {
         var follower = Follower(epoch: logMetadata.epoch, head: .empty, isWhole: true)
@@ -342,7 +368,7 @@ import Testing
             _ = follower.pageRead(id, .success(LogPage(logMetadata: logMetadata, head: head, entries: entries)))
             read = follower.applied().first
         }
-        #expect(limits == [1, 1, 1, 1, 1, 1, 1, 1, 2, 2])
+        #expect(limits == [1, 2, 4, 8, 16, 32, 64, 64, 64, 64])
     }
 
     @Test mutating func whatRingsOnAnEndedWatchIsNotTaken() {
