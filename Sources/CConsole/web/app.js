@@ -43,6 +43,10 @@ const address = (name, scope, parameters = {}) => {
 const remembered = key => { try { return localStorage.getItem("stalecast-" + key) } catch { return null } }
 const remember = (key, value) => { try { localStorage.setItem("stalecast-" + key, value) } catch { /* private window */ } }
 
+/** Where this tab was when it left for an issuer; null forgets it. */
+const leftFrom = place => { try { place === null ? sessionStorage.removeItem("stalecast-place") : sessionStorage.setItem("stalecast-place", place) } catch { /* private window */ } }
+const cameBack = () => { try { return sessionStorage.getItem("stalecast-place") } catch { return null } finally { leftFrom(null) } }
+
 function go() {
   if (!session.signedIn) return gate()
   const {name, parameters, scope} = place()
@@ -155,13 +159,14 @@ function gate(sentence) {
   const user = h("input", {type: "text", autocomplete: "name", maxlength: 120})
   const problem = h("div", null, session.problem ? state("error", session.problem) : null)
   const doors = (session.issuers ?? []).map((issuer, index) => button(`Sign in with ${issuer}`, async () => {
-    remember("place", location.hash)
+    leftFrom(location.hash)
     try { await signInWith(issuer) } catch (error) { replace(problem, state("error", error.message)) }
   }, {class: index ? "" : "main"}))
   const form = h("form", {class: "gate", onsubmit: async event => {
     event.preventDefault()
     try {
       await signIn({token: token.value.trim(), user: user.value.trim()})
+      leftFrom(null)
       go()
     } catch (error) {
       replace(problem, state("error", error.message))
@@ -213,8 +218,8 @@ async function begin() {
   } else {
     try { await refresh() } catch (error) { gate(error.message) }
     // Where the sign-in with an issuer was begun.
-    const back = session.signedIn && remembered("place")
-    if (back) { remember("place", ""); history.replaceState(null, "", back) }
+    const back = session.signedIn && cameBack()
+    if (back && !location.hash) history.replaceState(null, "", back)
   }
   go()
 }
