@@ -1,4 +1,3 @@
-import Dispatch
 package import Logging
 package import StalecastAccess
 import StalecastHTTP
@@ -51,8 +50,7 @@ package final class SignInService: Sendable {
     private let engine: @Sendable () throws -> OutboundEngine
     private let logger: Logger
     private let state = Mutex(State())
-    /// A file system that hangs must not take a thread that all share.
-    private let files = DispatchQueue(label: "stalecast.signin.files")
+    private let files = SecretFiles(patience: SignInService.limits.timeout) { try ClientSecret.read($0) }
 
     /// - Parameter engine: makes the requests to issuers; called once for each.
     package init(
@@ -196,7 +194,8 @@ package final class SignInService: Sendable {
     ) async throws(SignInFailure) -> String {
         let answer: (status: Int, body: [UInt8])
         do {
-            let secret = try await secret(client.secretFile)
+            var secret: String?
+            if let path = client.secretFile { secret = try await files.read(path) }
             let (headers, body) = try provider.exchange(code, flow, client, secret: secret)
             answer = try await send(
                 OutboundRequest(
@@ -221,13 +220,6 @@ package final class SignInService: Sendable {
         switch await (try engine()).send(request).result {
         case .failed(let failure): throw failure
         case .answered(let status, _, let body, _): return (status, body)
-        }
-    }
-
-    private func secret(_ path: String?) async throws -> String? {
-        guard let path else { return nil }
-        return try await withCheckedThrowingContinuation { read in
-            files.async { read.resume(with: Result { try ClientSecret.read(path) }) }
         }
     }
 }
