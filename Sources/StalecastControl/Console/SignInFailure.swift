@@ -59,7 +59,8 @@ struct SignInFailure: Error {
         return SignInFailure(.refused, "\(issuer) refused: \(said). \(advice)", said)
     }
 
-    static func badToken(_ issuer: String, _ denial: Denial) -> SignInFailure {
+    /// - Parameter size: the token's, in bytes.
+    static func badToken(_ issuer: String, _ denial: Denial, size: Int) -> SignInFailure {
         let sentence =
             switch denial {
             case .expired, .notYet, .tooLong:
@@ -75,7 +76,11 @@ struct SignInFailure: Error {
                 "The answer of \(issuer) is not for this sign-in (\(denial.rawValue)). The operator should check "
                     + "issuer and clientID in auth.issuers."
             }
-        return SignInFailure(.badToken, sentence, denial.rawValue)
+        return SignInFailure(.badToken, sentence, "\(denial.rawValue), \(size) bytes")
+            case .malformed:
+                "The ID token of \(issuer) cannot be used here: it has \(size) bytes, and up to \(SignedToken.maxBytes) "
+                    + "are read; else its header has a typ other than JWT, or crit or a key. The operator should "
+                    + "have \(issuer) put fewer claims, such as groups, into it."
     }
 
     static func notGranted(_ issuer: String, _ principal: Principal) -> SignInFailure {

@@ -103,7 +103,7 @@ package final class SignInService: Sendable {
             let token = IDToken(text, of: issuer, nonce: flow.nonce, at: .now())
             var credentials = Credentials()
             credentials.verdict = .signedIn(token)
-            let principal = try await self.admit(credentials, name)
+            let principal = try await self.admit(credentials, name, size: text.utf8.count)
             guard principal.maySomewhere(.read) else { throw .notGranted(name, principal) }
             return SignedIn(
                 principal: principal, credentials: credentials, farewell: provider.farewell(text, client), flow: flow)
@@ -140,13 +140,15 @@ package final class SignInService: Sendable {
     }
 
     /// Waits for a key that the issuer's set has since a moment ago.
-    private func admit(_ credentials: Credentials, _ name: String) async throws(SignInFailure) -> Principal {
+    private func admit(
+        _ credentials: Credentials, _ name: String, size: Int
+    ) async throws(SignInFailure) -> Principal {
         let start = ContinuousClock.now
         while true {
             do throws(Denial) { return try access.admit(credentials, at: .control) } catch {
                 guard error == .notReady, ContinuousClock.now - start < Self.keyPatience,
                     (try? await Task.sleep(for: .milliseconds(200))) != nil
-                else { throw .badToken(name, error) }
+                else { throw .badToken(name, error, size: size) }
             }
         }
     }
