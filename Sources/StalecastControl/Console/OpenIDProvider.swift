@@ -11,6 +11,8 @@ struct OpenIDProvider: Sendable {
     private let authorization: OutboundURL
     let token: OutboundURL
     private let endSession: OutboundURL?
+    /// Why a sign-out does not reach the issuer though its document says where; a sentence.
+    let problem: String?
     /// It names itself in each answer (RFC 9207).
     let namesItself: Bool
     /// It takes the client's secret as a basic credential.
@@ -37,7 +39,12 @@ struct OpenIDProvider: Sendable {
         }
         authorization = try Self.secure("authorization_endpoint", document["authorization_endpoint"]?.string)
         token = try Self.secure("token_endpoint", document["token_endpoint"]?.string)
-        endSession = try document["end_session_endpoint"]?.string.map { try Self.secure("end_session_endpoint", $0) }
+        let end = document["end_session_endpoint"]?.string.map { end in
+            Result { try Self.secure("end_session_endpoint", end) }
+        }
+        // Nobody needs it for a sign-in.
+        endSession = try? end?.get()
+        if case .failure(let error) = end { problem = "\(error)" } else { problem = nil }
         namesItself = document["authorization_response_iss_parameter_supported"]?.bool ?? false
         let methods = document["token_endpoint_auth_methods_supported"]?.array?.compactMap(\.string)
         takesBasic = methods?.contains("client_secret_basic") ?? true
@@ -91,9 +98,11 @@ struct OpenIDProvider: Sendable {
     }
 
     /// Address at the issuer that ends the person's session there; nil where it has none (OpenID Connect RP-Initiated
-    /// Logout 1.0). It names no page to come back to, which would have to be registered.
-    func farewell(_ idToken: String, _ client: TokenIssuer.SignIn) -> String? {
-        endSession?.adding([("id_token_hint", idToken), ("client_id", client.clientID)])
+    /// Logout 1.0). It names no page to come back to, which would have to be registered. The page that signs out sees it,
+    /// so an ID token that is a bearer token here is left out; the issuer may then ask the person once more.
+    func farewell(_ idToken: String, of issuer: TokenIssuer, _ client: TokenIssuer.SignIn) -> String? {
+        let isBearer = issuer.audiences.contains { $0.utf8.elementsEqual(client.clientID.utf8) }
+        return endSession?.adding((isBearer ? [] : [("id_token_hint", idToken)]) + [("client_id", client.clientID)])
     }
 }
 

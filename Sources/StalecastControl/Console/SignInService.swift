@@ -6,13 +6,14 @@ import StalecastWire
 import Synchronization
 
 /// Signs people in to the console with the issuers of `auth.issuers` that have a `clientID`: the authorization code flow
-/// with PKCE (RFC 6749, RFC 7636, RFC 9700). The daemon exchanges the code itself, so no token is ever in a page.
+/// with PKCE (RFC 6749, RFC 7636, RFC 9700). The daemon exchanges the code itself. What a page may see of the ID token is
+/// in the address that signs the person out: see ``OpenIDProvider/farewell(_:of:_:)``.
 package final class SignInService: Sendable {
     /// Result of a sign-in that was good.
     struct SignedIn: Sendable {
         let principal: Principal
         let credentials: Credentials
-        /// See ``OpenIDProvider/farewell(_:_:)``.
+        /// See ``OpenIDProvider/farewell(_:of:_:)``.
         let farewell: String?
         let flow: SignInFlows.Flow
     }
@@ -106,7 +107,8 @@ package final class SignInService: Sendable {
             let principal = try await self.admit(credentials, name, size: text.utf8.count)
             guard principal.maySomewhere(.read) else { throw .notGranted(name, principal) }
             return SignedIn(
-                principal: principal, credentials: credentials, farewell: provider.farewell(text, client), flow: flow)
+                principal: principal, credentials: credentials,
+                farewell: provider.farewell(text, of: issuer, client), flow: flow)
         }
     }
 
@@ -186,7 +188,13 @@ package final class SignInService: Sendable {
                 headers: [OutboundHeader(trusted: "accept", "application/json")], limits: Self.limits,
                 policy: policy, tls: issuer.keys.caFile.map { OutboundTLS(caFile: $0) }))
         guard status == 200 else { throw OpenIDProvider.Unusable(description: "its document: status \(status)") }
-        return try OpenIDProvider(body, of: issuer)
+        let provider = try OpenIDProvider(body, of: issuer)
+        if let problem = provider.problem {
+            logger.warning(
+                "sign-outs end only here, not at the issuer",
+                metadata: ["issuer": "\(issuer.name)", "error": "\(problem)"])
+        }
+        return provider
     }
 
     /// - Returns: the ID token.
