@@ -13,19 +13,22 @@ struct BrowserRequest: Sendable {
     /// It is for one of the console's own paths.
     private let isConsole: Bool
 
-    init(_ head: RequestHead, _ credentials: Credentials, cookieName: String, _ configuration: ControlConfiguration) {
+    init(_ head: RequestHead, _ credentials: Credentials, cookieNames: [String], _ configuration: ControlConfiguration)
+    {
         self.head = head
         self.configuration = configuration
         isConsole = head.path == "/console" || head.path.hasPrefix("/console/")
-        cookie = credentials.isEmpty ? Self.cookie(named: cookieName, head) : nil
+        cookie = credentials.isEmpty ? Self.cookie(named: cookieNames, head) : nil
     }
 
-    static func cookie(named name: String, _ head: RequestHead) -> String? {
-        for field in head.headers[canonicalForm: "cookie"] {
-            for pair in field.split(separator: ";") {
-                let pair = pair.trimmingBlanks()
-                if pair.hasPrefix(name + "=") { return String(pair.dropFirst(name.utf8.count + 1)) }
-            }
+    /// Value of the first name that has one.
+    static func cookie(named names: [String], _ head: RequestHead) -> String? {
+        let pairs = head.headers[canonicalForm: "cookie"].flatMap { $0.split(separator: ";") }.map {
+            $0.trimmingBlanks()
+        }
+        for name in names {
+            guard let pair = pairs.first(where: { $0.hasPrefix(name + "=") }) else { continue }
+            return String(pair.dropFirst(name.utf8.count + 1))
         }
         return nil
     }

@@ -5,25 +5,64 @@ import StalecastStore
 import StalecastWire
 
 extension Control {
-    /// Cookies ignore ports: daemons of one host have names of their own. Over TLS no other host can set it.
-    var cookieName: String {
-        (configuration.tls == nil ? "" : "__Host-") + "stalecast-" + store.epoch.description.prefix(8)
+    /// Names of a cookie, the one that is believed first. Over TLS of our own only the first is: no other host can set it.
+    func cookieNames(_ kind: ConsoleCookie) -> [String] {
+        [true, false].filter { $0 || configuration.tls == nil }.map { cookieName(kind, isSecure: $0) }
     }
 
-    /// `Set-Cookie`.
-    func cookie(_ value: String, maxAge: Duration) -> String {
-        cookie(cookieName, value, maxAge: maxAge, sameSite: "Strict")
+    /// Cookies ignore ports: daemons of one host have names of their own.
+    fileprivate func cookieName(_ kind: ConsoleCookie, isSecure: Bool) -> String {
+        "\(isSecure ? "__Host-" : "")stalecast-\(store.epoch.description.prefix(8))\(kind.rawValue)"
     }
+}
 
-    func cookie(_ name: String, _ value: String, maxAge: Duration, sameSite: String) -> String {
-        "\(name)=\(value); HttpOnly; SameSite=\(sameSite); Path=/; Max-Age=\(maxAge.components.seconds)"
-            + (configuration.tls == nil ? "" : "; Secure")
-    }
+/// Cookies of the console; raw values end their names.
+enum ConsoleCookie: String {
+    case session = ""
+    /// A sign-in with an issuer that is under way.
+    case flow = "-sign-in"
+    /// Sentence about a sign-in that failed.
+    case problem = "-problem"
+
+    /// The issuer's page sends the browser back here, so what is needed then is Lax.
+    fileprivate var sameSite: String { self == .session ? "Strict" : "Lax" }
+    fileprivate var life: Duration { self == .session ? ConsoleSessions.life : SignInFlows.life }
 }
 
 extension Call {
     var browser: BrowserRequest {
-        BrowserRequest(head, Credentials(head), cookieName: control.cookieName, control.configuration)
+        BrowserRequest(
+            head, Credentials(head), cookieNames: control.cookieNames(.session), control.configuration)
+    }
+
+    func cookie(_ kind: ConsoleCookie) -> String? { BrowserRequest.cookie(named: control.cookieNames(kind), head) }
+
+    /// `Set-Cookie`.
+    ///
+    /// - Parameter isSecure: the page came over TLS, which a proxy may have ended.
+    func setting(_ kind: ConsoleCookie, _ value: String, isSecure: Bool) -> String {
+        let isSecure = isSecure || control.configuration.tls != nil
+        return "\(control.cookieName(kind, isSecure: isSecure))=\(value)\(attributes(kind, kind.life, isSecure))"
+    }
+
+    /// Each `Set-Cookie` that removes it.
+    func removing(_ kind: ConsoleCookie) -> [String] {
+        [true, false].compactMap { isSecure in
+            let name = control.cookieName(kind, isSecure: isSecure)
+            guard BrowserRequest.cookie(named: [name], head) != nil else { return nil }
+            return "\(name)=\(attributes(kind, .zero, isSecure))"
+        }
+    }
+
+    private func attributes(_ kind: ConsoleCookie, _ life: Duration, _ isSecure: Bool) -> String {
+        "; HttpOnly; SameSite=\(kind.sameSite); Path=/; Max-Age=\(life.components.seconds)\(isSecure ? "; Secure" : "")"
+    }
+
+    /// Origin of our own page that sent this, as browsers name it with each POST; its host is the one that was checked.
+    var pageOrigin: String? {
+        let (origins, host) = (head.headers[canonicalForm: "origin"], (head.headers.first(name: "host") ?? ""))
+        guard origins.count == 1, let origin = origins.first?.lowercased() else { return nil }
+        return ["http://", "https://"].contains { origin == $0 + host.lowercased() } ? origin : nil
     }
 
     /// `GET /`: sends browsers to the console; programs get 401 or 404.
@@ -92,7 +131,8 @@ extension Call {
         if !opened.user.isEmpty { members["user"] = .string(opened.user) }
         control.audit?.write("console.signIn", members)
         var answer = describe(control.sessions.session(cookie), principal)
-        answer.add("Set-Cookie", control.cookie(cookie, maxAge: ConsoleSessions.life))
+        let isSecure = pageOrigin?.hasPrefix("https://") ?? false
+        answer.add("Set-Cookie", setting(.session, cookie, isSecure: isSecure))
         return answer
     }
 
@@ -101,14 +141,19 @@ extension Call {
 
     /// `GET /console/session`: who is signed in and what they may see; for strangers `{"signedIn":false}`, and the
     /// issuers that they can sign in with.
-    func readSession() -> Answer { describe(browser.cookie.flatMap(control.sessions.session), principal) }
+    func readSession() -> Answer {
+        var answer = describe(browser.cookie.flatMap(control.sessions.session), principal)
+        // It is said once.
+        for field in removing(.problem) { answer.add("Set-Cookie", field) }
+        return answer
+    }
 
     /// `DELETE /console/session`. With `location` the browser is to go there, which ends the session at the issuer too.
     func closeSession() -> Answer {
         var object: JSONObject = ["signedIn": false]
         object["location"] = browser.cookie.flatMap { control.sessions.close($0) }.map(JSONValue.string)
         var answer = Answer(.object(object))
-        answer.add("Set-Cookie", control.cookie("", maxAge: .zero))
+        for field in removing(.session) { answer.add("Set-Cookie", field) }
         return answer
     }
 
@@ -117,7 +162,8 @@ extension Call {
             var object: JSONObject = ["signedIn": false]
             let issuers = control.sessions.signIn?.names ?? []
             if !issuers.isEmpty { object["issuers"] = .array(issuers.map(JSONValue.string)) }
-            object["problem"] = signInProblem.map(JSONValue.string)
+            let problem = cookie(.problem).flatMap { control.sessions.signIn?.flows.problem($0) }
+            object["problem"] = problem.map(JSONValue.string)
             return Answer(.object(object))
         }
         var object: JSONObject = [

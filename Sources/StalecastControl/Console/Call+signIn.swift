@@ -3,19 +3,7 @@ import StalecastAccess
 import StalecastHTTP
 import StalecastWire
 
-extension Control {
-    /// Name of the cookie of a sign-in with an issuer that is under way.
-    fileprivate var flowCookieName: String { cookieName + "-sign-in" }
-
-    /// `Set-Cookie`. Lax: the issuer's page sends the browser back here.
-    fileprivate func flowCookie(_ value: String, maxAge: Duration) -> String {
-        cookie(flowCookieName, value, maxAge: maxAge, sameSite: "Lax")
-    }
-}
-
 extension Call {
-    private var flowCookie: String? { BrowserRequest.cookie(named: control.flowCookieName, head) }
-
     /// `POST /console/sign-in` with `{"issuer"}`: sets the flow's cookie, and says where the browser is to go.
     func beginSignIn() async throws(GoogleError) -> Answer {
         guard let name = try JSONBody.parse(body)["issuer"]?.string, let service = control.sessions.signIn,
@@ -23,11 +11,11 @@ extension Call {
         else {
             throw .invalidField("issuer", "there is no issuer of this name with a clientID in auth.issuers")
         }
-        let origin = try pageOrigin()
+        guard let origin = pageOrigin else { throw GoogleError(403, "A sign-in begins on the console's own page.") }
         do throws(SignInFailure) {
-            let (location, cookie) = try await service.begin(name, origin: origin, from: signInAddress)
+            let (location, cookie) = try await service.begin(name, origin: origin, from: limitedAddress)
             var answer = Answer(["location": .string(location)])
-            answer.add("Set-Cookie", control.flowCookie(cookie, maxAge: SignInFlows.life))
+            answer.add("Set-Cookie", setting(.flow, cookie, isSecure: origin.hasPrefix("https://")))
             return answer
         } catch {
             throw GoogleError(error.kind == .overRate ? 429 : 503, error.sentence).with("Retry-After", "60")
@@ -43,51 +31,46 @@ extension Call {
         if let audit = control.audit, !audit.hasRoom() { throw .auditIsFull }
         var answer = Answer(status: 303, contentType: "text/plain; charset=utf-8", body: [])
         answer.add("Referrer-Policy", "no-referrer")
+        answer.add("Location", "/console/")
+        let flow = cookie(.flow)
         do throws(SignInFailure) {
-            let signedIn = try await service.end(name, query, cookie: flowCookie)
+            let signedIn = try await service.end(name, query, cookie: flow)
             let principal = signedIn.principal
-            let user = principal.name.isEmpty ? principal.email ?? "" : principal.name
             guard
                 let cookie = control.sessions.open(
-                    signedIn.credentials, user: user, of: principal.actor, farewell: signedIn.farewell)
-            else { throw .overRate }
-            note(name, principal.actor, user, "ok")
-            answer.add("Set-Cookie", control.cookie(cookie, maxAge: ConsoleSessions.life))
-            answer.add("Set-Cookie", control.flowCookie("", maxAge: .zero))
-            answer.add("Location", "/console/")
+                    signedIn.credentials, user: principal.personName, of: principal.actor, farewell: signedIn.farewell)
+            else { throw .overRate(principal) }
+            note(name, principal, nil)
+            answer.add("Set-Cookie", setting(.session, cookie, isSecure: signedIn.isSecure))
+            for field in removing(.flow) { answer.add("Set-Cookie", field) }
         } catch {
-            // A stranger could write the log full.
-            if error.kind != .foreign { note(name, "stranger", "", error.kind.rawValue) }
-            let cookie = service.flows.fail(flowCookie, error.sentence)
-            answer.add("Set-Cookie", control.flowCookie(cookie, maxAge: SignInFlows.life))
-            answer.add("Location", "/console/")
+            // A stranger could write the log full: there is a line where the issuer vouched for somebody.
+            if let principal = error.principal { note(name, principal, error.kind) }
+            let isSecure = flow.flatMap(service.flows.read)?.isSecure ?? false
+            if let cookie = service.flows.fail(error.sentence) {
+                answer.add("Set-Cookie", setting(.problem, cookie, isSecure: isSecure))
+            }
         }
         return answer
     }
 
-    /// Sentence about this browser's sign-in that failed; once.
-    var signInProblem: String? { flowCookie.flatMap { control.sessions.signIn?.flows.problem($0) } }
+    /// Address that sign-ins are counted by; nil on loopback, where a proxy may be that says nothing.
+    private var limitedAddress: String? {
+        peer.flatMap { IPAddress($0) }.flatMap { $0.isLoopback ? nil : String($0.key) }
+    }
 
-    private func note(_ issuer: String, _ actor: String, _ user: String, _ outcome: String) {
+    /// - Parameter failure: nil is a success.
+    private func note(_ issuer: String, _ principal: Principal, _ failure: SignInFailure.Kind?) {
         var members: JSONObject = [
-            "actor": .string(actor), "issuer": .string(issuer), "ip": .string(peer ?? ""),
-            "outcome": .string(outcome == "ok" ? "ok" : "refused"),
+            "actor": .string(principal.actor), "issuer": .string(issuer), "ip": .string(peer ?? ""),
+            "outcome": .string(failure == nil ? "ok" : "refused"),
         ]
-        if !user.isEmpty { members["user"] = .string(user) }
-        if outcome != "ok" { members["reason"] = .string(outcome) }
+        if !principal.personName.isEmpty { members["user"] = .string(principal.personName) }
+        members["reason"] = failure.map { .string($0.rawValue) }
         control.audit?.write("console.signIn", members)
     }
+}
 
-    /// The origin of the page that asks. Browsers send it with each POST; its host is the one that was checked.
-    ///
-    /// - Throws: 403 for another origin's page, and for what is no page.
-    private func pageOrigin() throws(GoogleError) -> String {
-        let (origins, host) = (head.headers[canonicalForm: "origin"], (head.headers.first(name: "host") ?? ""))
-        guard origins.count == 1, let origin = origins.first.map({ String($0).lowercased() }),
-            ["http://", "https://"].contains(where: { origin == $0 + host.lowercased() })
-        else {
-            throw GoogleError(403, "A sign-in begins on the console's own page.")
-        }
-        return origin
-    }
+extension Principal {
+    fileprivate var personName: String { name.isEmpty ? email ?? "" : name }
 }

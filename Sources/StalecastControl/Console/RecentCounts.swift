@@ -2,20 +2,26 @@ package import StalecastWire
 
 /// Counts of events within a minute, by name: of an address, or of the holder of a credential.
 package struct RecentCounts: Sendable {
-    /// Names that are remembered; there is no room for others while there are more.
+    /// Names that are remembered; others are not counted.
     private static let mostNames = 1024
 
     private var counts: [String: (since: Timestamp, count: Int)] = [:]
 
     package init() {}
 
-    package mutating func hasRoom(for name: String, below most: Int, at now: Timestamp) -> Bool {
+    /// - Parameter orIsFull: what others are told while the names are as many as can be remembered.
+    package mutating func hasRoom(
+        for name: String, below most: Int, at now: Timestamp, orIsFull: Bool = false
+    ) -> Bool {
         let minuteAgo = now.advanced(by: .seconds(-60))
         counts = counts.filter { minuteAgo < $0.value.since }
-        return counts[name].map { $0.count < most } ?? (counts.count < Self.mostNames)
+        return counts[name].map { $0.count < most } ?? (orIsFull || counts.count < Self.mostNames)
     }
 
-    package mutating func count(_ name: String, at now: Timestamp) { counts[name, default: (now, 0)].count += 1 }
+    package mutating func count(_ name: String, at now: Timestamp) {
+        guard counts[name] != nil || counts.count < Self.mostNames else { return }
+        counts[name, default: (now, 0)].count += 1
+    }
 }
 
 /// Makes secrets of 256 bits, as 64 hexadecimal digits.

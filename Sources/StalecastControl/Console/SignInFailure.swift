@@ -19,12 +19,14 @@ struct SignInFailure: Error {
     }
 
     let kind: Kind
+    /// Person whom the issuer vouched for; nil before it did.
+    let principal: Principal?
     let sentence: String
     /// Cause for the log, without secrets; may repeat words of the issuer.
     let cause: String
 
-    private init(_ kind: Kind, _ sentence: String, _ cause: String) {
-        (self.kind, self.sentence, self.cause) = (kind, sentence, cause)
+    private init(_ kind: Kind, _ sentence: String, _ cause: String, of principal: Principal? = nil) {
+        (self.kind, self.principal, self.sentence, self.cause) = (kind, principal, sentence, cause)
     }
 
     static func unavailable(_ issuer: String, _ cause: String) -> SignInFailure {
@@ -39,8 +41,11 @@ struct SignInFailure: Error {
         "This sign-in was not begun in this browser, or more than ten minutes ago, or it is over. Sign in again.",
         "no such sign-in")
 
-    static let overRate = SignInFailure(
-        .overRate, "Too many sign-ins from here; wait a minute.", "too many within a minute")
+    /// - Parameter principal: nil when an address begins too many.
+    static func overRate(_ principal: Principal? = nil) -> SignInFailure {
+        SignInFailure(
+            .overRate, "Too many sign-ins from here; wait a minute.", "too many within a minute", of: principal)
+    }
 
     /// - Parameters:
     ///   - error: RFC 6749's word.
@@ -72,15 +77,15 @@ struct SignInFailure: Error {
             case .wrongAlgorithm, .badSignature:
                 "\(issuer) signed its answer with a key or an algorithm that auth.issuers does not name. The operator "
                     + "should check jwks and algorithms."
+            case .malformed:
+                "The ID token of \(issuer) cannot be used here: it has \(size) bytes, and up to \(SignedToken.maxBytes) "
+                    + "are read; else its header has a typ other than JWT, or crit or a key. The operator should "
+                    + "have \(issuer) put fewer claims, such as groups, into it."
             default:
                 "The answer of \(issuer) is not for this sign-in (\(denial.rawValue)). The operator should check "
                     + "issuer and clientID in auth.issuers."
             }
         return SignInFailure(.badToken, sentence, "\(denial.rawValue), \(size) bytes")
-            case .malformed:
-                "The ID token of \(issuer) cannot be used here: it has \(size) bytes, and up to \(SignedToken.maxBytes) "
-                    + "are read; else its header has a typ other than JWT, or crit or a key. The operator should "
-                    + "have \(issuer) put fewer claims, such as groups, into it."
     }
 
     static func notGranted(_ issuer: String, _ principal: Principal) -> SignInFailure {
@@ -88,7 +93,8 @@ struct SignInFailure: Error {
         return SignInFailure(
             .notGranted,
             "\(issuer) says that you are \(known), and nothing here is granted to you. Ask the operator for a rule of "
-                + "auth.issuers that fits your token; its sub is \(principal.id).", "no grant for \(principal.id)")
+                + "auth.issuers that fits your token; its sub is \(principal.id).", "no grant for \(principal.id)",
+            of: principal)
     }
 
     /// Text of another server for people and logs: visible characters, and few.

@@ -15,7 +15,8 @@ package final class SignInService: Sendable {
         let credentials: Credentials
         /// See ``OpenIDProvider/farewell(_:of:_:)``.
         let farewell: String?
-        let flow: SignInFlows.Flow
+        /// The page came over TLS.
+        let isSecure: Bool
     }
 
     /// Line of the metric.
@@ -29,6 +30,8 @@ package final class SignInService: Sendable {
         /// Issuers' documents by `iss`, here or on their way.
         var providers: [String: KnownProvider] = [:]
         var counts: [CountKind: Int] = [:]
+        /// Times of the log's last lines.
+        var logged: [CountKind: ContinuousClock.Instant] = [:]
     }
 
     /// One request for an issuer's document, shared by all who need it, and until when its outcome counts.
@@ -42,6 +45,8 @@ package final class SignInService: Sendable {
     private static let providerLife = Duration.seconds(600)
     /// Time in which an issuer that failed is not asked again.
     private static let failureLife = Duration.seconds(5)
+    /// Time between two lines of the log about one issuer and outcome: anybody can cause them.
+    private static let logPause = Duration.seconds(60)
     /// A key set that a new key is missing in is fetched again within this time.
     private static let keyPatience = Duration.seconds(5)
 
@@ -74,14 +79,16 @@ package final class SignInService: Sendable {
 
     /// - Parameters:
     ///   - origin: the console's, `https://HOST:PORT`.
-    ///   - address: the browser's.
+    ///   - address: the browser's; nil is not limited.
     /// - Returns: the address to go to, and the value of the flow's cookie.
     func begin(
-        _ name: String, origin: String, from address: String
+        _ name: String, origin: String, from address: String?
     ) async throws(SignInFailure) -> (location: String, cookie: String) {
         guard let (issuer, client) = issuer(name) else { throw .foreign }
         return try await counting(name) { () async throws(SignInFailure) in
-            guard let (flow, cookie) = self.flows.begin(name, origin: origin, from: address) else { throw .overRate }
+            guard let (flow, cookie) = self.flows.begin(issuer, client, origin: origin, from: address) else {
+                throw .overRate()
+            }
             let provider = try await self.provider(issuer)
             return (provider.authorizationAddress(flow, client), cookie)
         }
@@ -91,9 +98,8 @@ package final class SignInService: Sendable {
     func end(_ name: String, _ query: QueryParameters, cookie: String?) async throws(SignInFailure) -> SignedIn {
         guard let (issuer, client) = issuer(name) else { throw .foreign }
         return try await counting(name, isEnd: true) { () async throws(SignInFailure) in
-            guard let cookie, let flow = self.flows.take(cookie, issuer: name, state: query["state"] ?? "") else {
-                throw .foreign
-            }
+            guard let cookie, let flow = self.flows.take(cookie, issuer, client, state: query["state"] ?? "")
+            else { throw .foreign }
             let provider = try await self.provider(issuer)
             // An answer of another issuer (RFC 9207, RFC 9700 §4.4).
             let isNamed = query["iss"].map { $0.utf8.elementsEqual(issuer.issuer.utf8) } ?? !provider.namesItself
@@ -108,7 +114,7 @@ package final class SignInService: Sendable {
             guard principal.maySomewhere(.read) else { throw .notGranted(name, principal) }
             return SignedIn(
                 principal: principal, credentials: credentials,
-                farewell: provider.farewell(text, of: issuer, client), flow: flow)
+                farewell: provider.farewell(text, of: issuer, client), isSecure: flow.isSecure)
         }
     }
 
@@ -127,9 +133,9 @@ package final class SignInService: Sendable {
             if isEnd { count(name, "ok") }
             return value
         } catch {
-            count(name, error.kind.rawValue)
-            // Anybody can cause these, as often as they like.
-            if error.kind == .foreign || error.kind == .overRate { throw error }
+            let mayLog = count(name, error.kind.rawValue)
+            // These tell the operator nothing.
+            guard mayLog, error.kind != .foreign, error.kind != .overRate else { throw error }
             logger.warning(
                 "sign-in with an issuer failed",
                 metadata: ["issuer": "\(name)", "reason": "\(error.kind.rawValue)", "error": "\(error.cause)"])
@@ -137,8 +143,16 @@ package final class SignInService: Sendable {
         }
     }
 
-    private func count(_ name: String, _ outcome: String) {
-        state.withLock { $0.counts[CountKind(issuer: name, outcome: outcome), default: 0] += 1 }
+    /// - Returns: whether the log has room for a line about it.
+    @discardableResult
+    private func count(_ name: String, _ outcome: String) -> Bool {
+        let (kind, now) = (CountKind(issuer: name, outcome: outcome), ContinuousClock.now)
+        return state.withLock { state in
+            state.counts[kind, default: 0] += 1
+            if let logged = state.logged[kind], now - logged < Self.logPause { return false }
+            state.logged[kind] = now
+            return true
+        }
     }
 
     /// Waits for a key that the issuer's set has since a moment ago.

@@ -21,7 +21,7 @@ struct Caller {
         if !head.isOfBrowser { own.certificate = certificate }
         path = String(head.path)
         access = control.access
-        let browser = BrowserRequest(head, own, cookieName: control.cookieName, control.configuration)
+        let browser = BrowserRequest(head, own, cookieNames: control.cookieNames(.session), control.configuration)
         try browser.check(isStranger: own.isEmpty)
         session = browser.cookie.flatMap(control.sessions.session)
         credentials = session?.credentials ?? own

@@ -5,6 +5,7 @@ import json
 import shutil
 import signal
 import ssl
+import time
 import urllib.error
 import urllib.request
 from urllib.parse import parse_qs, urlsplit
@@ -28,8 +29,8 @@ def provider(tmp_path):
         yield provider
 
 
-def serve(launch, *entries):
-    return launch(configs.config(auth={"issuers": list(entries), "allowedAddresses": ["127.0.0.0/8"]}))
+def serve(launch, *entries, **sections):
+    return launch(configs.config(auth={"issuers": list(entries), "allowedAddresses": ["127.0.0.0/8"]}, **sections))
 
 
 class Visitor:
@@ -180,6 +181,7 @@ BAD_TOKENS = {
     "expired": ({"iat": 1_700_000_000, "exp": 1_700_000_300}, "compare the clocks"),
     "of tomorrow": ({"iat": 4_000_000_000, "exp": 4_000_000_300}, "compare the clocks"),
     "no subject": ({"sub": None}, "not for this sign-in"),
+    "8,192 bytes": ({"groups": ["ops"] + ["x" * 40] * 200}, "and up to 8192 are read"),
     "no group": ({"groups": ["sales"]}, "nothing here is granted to you"),
 }
 
@@ -190,8 +192,9 @@ def test_a_token_that_is_not_good_opens_nothing(launch, provider, name):
     daemon = serve(launch, provider.entry())
     session = Visitor(daemon, provider).sign_in()
     assert not session["signedIn"] and sentence in session["problem"], session
-    line = json.loads(Cli(daemon)("audit", "show", "--json").splitlines()[-1])
-    assert line["action"] == "console.signIn" and line["outcome"] == "refused" and line["issuer"] == "accounts"
+    lines = [json.loads(line) for line in Cli(daemon)("audit", "show", "--json").splitlines()]
+    known = [(line["outcome"], line["issuer"], line["actor"]) for line in lines if line["action"] == "console.signIn"]
+    assert known == ([("refused", "accounts", "token:accounts:u-1")] if name == "no group" else []), "the issuer vouched for nobody"
 
 
 def test_a_forged_signature_opens_nothing(launch, provider):
@@ -248,7 +251,89 @@ def test_another_browser_cannot_finish_what_one_began(launch, provider):
         session = other.end(path)
         assert not session["signedIn"] and "not begun in this browser" in session["problem"]
     assert not provider.exchanges, "the code did not even go out"
-    assert "console.signIn" not in Cli(daemon)("audit", "show"), "a stranger could write the log full"
+    assert "console.signIn" not in Cli(daemon)("audit", "show", "--json"), "a stranger could write the log full"
+
+
+def test_strangers_write_no_log_full(launch, provider):
+    """A stranger begins as anybody does, and brings an answer of their own making: their words must not pile up."""
+    daemon = serve(launch, provider.entry())
+    for number in range(5):
+        for made_up in (f"error=spam{number}&error_description=more", f"code=garbage{number}"):
+            visitor = Visitor(daemon, provider)
+            state = parse_qs(urlsplit(visitor.begin()).query)["state"][0]
+            assert "refused" in visitor.end(f"/console/signed-in/accounts?state={state}&{made_up}")["problem"]
+    assert "console.signIn" not in Cli(daemon)("audit", "show", "--json")
+    assert daemon.log_text().count("sign-in with an issuer failed") == 1
+    metrics = Visitor(daemon, provider).ask("GET", "/metrics", Authorization=f"Bearer {daemon.token}").text
+    assert 'stalecast_console_sign_ins_total{issuer="accounts",outcome="refused"} 10' in metrics
+
+
+def test_what_others_begin_ends_nobodys_sign_in(launch, provider):
+    """Sign-ins under way are their browsers' own, and so are the sentences about those that failed."""
+    daemon = serve(launch, provider.entry(), control={"trustedProxies": ["127.0.0.1"]})
+    visitor, failed = Visitor(daemon, provider), Visitor(daemon, provider)
+    path = visitor.visit(visitor.begin())
+    failed.ask("GET", "/console/signed-in/accounts?error=x")
+    for number in range(1100):  # more addresses than are counted
+        other = Visitor(daemon, provider)
+        assert isinstance(other.begin(**{"X-Forwarded-For": f"10.0.{number // 250}.{number % 250 + 1}"}), str)
+        other.ask("GET", "/console/signed-in/accounts?error=x")
+    assert "not begun in this browser" in failed.session()["problem"] and "problem" not in failed.session()
+    assert visitor.end(path)["signedIn"]
+
+
+def test_cookies_are_of_this_process_and_of_one_kind(launch, provider):
+    daemon = serve(launch, provider.entry())
+    visitor = Visitor(daemon, provider)
+    path = visitor.visit(visitor.begin())
+    (name, good), = visitor.cookies.items()
+    for bad in ("", "!", "AAAA", good[:-4], good[:40] + ("A" if good[40] != "A" else "B") + good[41:]):
+        visitor.cookies = {name: bad}
+        assert "not begun in this browser" in visitor.end(path)["problem"], bad
+    visitor.cookies = {name.replace("-sign-in", "-problem"): good}
+    assert "problem" not in visitor.session()
+    visitor.cookies = {name: good}
+    assert visitor.end(path)["signedIn"]
+
+
+def test_a_reload_sends_the_code_to_no_other_issuer(launch, provider, tmp_path):
+    (tmp_path / "second").mkdir()
+    with Provider(Authority(tmp_path / "second")) as second:
+        daemon = serve(launch, provider.entry())
+        visitor = Visitor(daemon, provider)
+        path = visitor.visit(visitor.begin())
+        entry = second.entry()
+        daemon.configure(configs.config(auth={"issuers": [entry], "allowedAddresses": ["127.0.0.0/8"]}))
+        daemon.signal(signal.SIGHUP)
+        other = Visitor(daemon, second)
+        for _ in range(100):
+            if other.begin().startswith(second.issuer):
+                break
+            time.sleep(0.1)
+        else:
+            raise AssertionError("the reload did not come")
+        assert "not begun in this browser" in visitor.end(path)["problem"]
+        assert not second.exchanges and not provider.exchanges
+
+
+def test_behind_a_proxy_that_ends_tls_cookies_are_secure(launch, provider):
+    visitor = Visitor(serve(launch, provider.entry()), provider)
+    origin = f"https://{visitor.host}"
+    answer = visitor.ask("POST", "/console/sign-in", {"issuer": "accounts"}, Origin=origin)
+    assert is_hosts(answer.headers["Set-Cookie"])
+    place = visitor.visit(json.loads(answer.text)["location"])
+    answer = visitor.ask("GET", place, **{"Sec-Fetch-Site": "cross-site"})
+    assert all(is_hosts(field) for field in answer.headers.get_all("Set-Cookie")) and visitor.session()["signedIn"]
+    out = visitor.ask("DELETE", "/console/session", Origin=origin)
+    assert is_hosts(out.headers["Set-Cookie"]) and "Max-Age=0" in out.headers["Set-Cookie"]
+    answer = visitor.ask("POST", "/console/session", {"token": visitor.daemon.token}, Origin=origin)
+    assert is_hosts(answer.headers["Set-Cookie"]) and visitor.session()["signedIn"]
+    answer = visitor.ask("POST", "/console/session", {"token": visitor.daemon.token})
+    assert answer.headers["Set-Cookie"].startswith("stalecast-") and "Secure" not in answer.headers["Set-Cookie"]
+
+
+def is_hosts(field):
+    return field.startswith("__Host-stalecast-") and "; Secure" in field and "; Path=/;" in field
 
 
 def test_an_answer_is_good_once(launch, provider):
@@ -336,8 +421,27 @@ async def test_it_ends_with_the_rule_that_let_it_in(launch, provider):
     assert await until(is_out, 10)
 
 
+def test_an_id_token_that_is_a_bearer_token_too_stays_here(launch, provider):
+    visitor = Visitor(serve(launch, provider.entry(audiences=["stalecast", CLIENT])), provider)
+    assert visitor.sign_in()["signedIn"]
+    said = json.loads(visitor.ask("DELETE", "/console/session").text)
+    assert said["location"] == f"{provider.issuer}/end?client_id={CLIENT}"
+
+
+def test_a_bad_place_to_sign_out_at_keeps_nobody_out(launch, provider):
+    provider.says = {"end_session_endpoint": "javascript:alert(1)"}
+    daemon = serve(launch, provider.entry())
+    visitor = Visitor(daemon, provider)
+    assert visitor.sign_in()["signedIn"] and "sign-outs end only here" in daemon.log_text()
+    assert "location" not in json.loads(visitor.ask("DELETE", "/console/session").text)
+    assert not visitor.session()["signedIn"]
+
+
 def test_twenty_sign_ins_a_minute_are_enough(launch, provider):
-    visitor = Visitor(serve(launch, provider.entry()), provider)
-    assert all(isinstance(visitor.begin(), str) for _ in range(20))
-    answer = visitor.begin()
+    visitor = Visitor(serve(launch, provider.entry(), control={"trustedProxies": ["127.0.0.1"]}), provider)
+    one, other = {"X-Forwarded-For": "10.0.0.1"}, {"X-Forwarded-For": "10.0.0.2"}
+    assert all(isinstance(visitor.begin(**one), str) for _ in range(20))
+    answer = visitor.begin(**one)
     assert answer.status == 429 and answer.headers["Retry-After"] == "60"
+    assert isinstance(visitor.begin(**other), str)
+    assert all(isinstance(visitor.begin(), str) for _ in range(25)), "on loopback there may be a proxy that says nothing"
