@@ -267,6 +267,10 @@ extension ClusterNode: VersionAuthority {
     func abandonPublishes() {
         publishes.runs = publishes.runs.filter { $0.value.publisher != nil }
         endPublishes()
+        // What landed as another node's entry was to be read from the store, by a job that does not come any more.
+        for (publish, run) in publishes.runs {
+            run.publisher?.resume(returning: .failure(.outcomePending(publish: publish.description)))
+        }
         publishes.runs = [:]
     }
 

@@ -117,6 +117,7 @@ package actor ClusterNode {
             end()
             group.cancelAll()
         }
+        await work.watch?.value
     }
 
     private func lookRegularly() async {
@@ -283,7 +284,7 @@ package actor ClusterNode {
             let pause = applyStall.pause(&random) ?? reach.backoff.next(&random)
             work.begin { node in
                 // Cancelled: what follows is no longer begun.
-                try? await Task.sleep(for: pause)
+                guard (try? await Task.sleep(for: pause)) != nil else { return }
                 node.perform(node.follower.due())
             }
         }
@@ -368,7 +369,11 @@ package actor ClusterNode {
         moved()
     }
 
-    func stalled(_ why: String) { if applyStall.met(why, now: now()) { settings.report(.cannotApply(why)) } }
+    func stalled(_ why: String) {
+        // The node ends: that says nothing about the store.
+        if Task.isCancelled { return }
+        if applyStall.met(why, now: now()) { settings.report(.cannotApply(why)) }
+    }
 
     private func ended() { if applyStall.passed() { settings.report(.appliesAgain) } }
 

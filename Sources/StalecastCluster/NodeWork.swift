@@ -6,7 +6,7 @@ struct NodeWork {
     let jobs: AsyncStream<Job>
     private let continuation: AsyncStream<Job>.Continuation
     /// Watch on the log: a job like the others, which the next one ends.
-    private var watch: Task<Void, Never>?
+    private(set) var watch: Task<Void, Never>?
 
     /// Readers and publishers are told when their time is up.
     var isKeepingTime = false
@@ -27,6 +27,9 @@ struct NodeWork {
         }
     }
 
-    /// Takes no more jobs.
-    func end() { continuation.finish() }
+    /// Takes no more jobs, and ends the watch, also one whose job was not taken any more.
+    func end() {
+        watch?.cancel()
+        continuation.finish()
+    }
 }

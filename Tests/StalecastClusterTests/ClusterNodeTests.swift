@@ -49,6 +49,27 @@ import Testing
         }
     }
 
+    /// What a publish made is another node's entry: the look for it in the store is not begun any more.
+    @Test func aStoppedNodeAnswersWhoWaitsForAnothersEntry() async throws {
+        let (a, b) = (try await Running("a", log), try await Running("b", log))
+        _ = try await a.put("1")
+        log.cut.withLock { $0 = "a" }
+        let publisher = Task { try await a.put("2", key: "k") }
+        try await eventually { a.reports.contains { if case .unreachable = $0 { true } else { false } } }
+        let queued = Task { await a.published("3") }
+        _ = try await b.put("2", key: "k")
+        try await eventually { a.store.head() == 2 }
+        a.ends(at: .reachable)
+        log.cut.withLock { $0 = nil }
+        let answer = await publisher.result
+        #expect { try answer.get() } throws: { if case StoreError.outcomePending = $0 { true } else { false } }
+        guard case .failure(.unavailable) = await queued.value else {
+            Issue.record("it has ended")
+            return
+        }
+        await a.end()
+    }
+
     /// Reads, appends and looks are under way at a log that does not answer, and nothing of the node outlives its run.
     @Test func aStoppedNodeHasNoTaskLeft() async throws {
         let running = try await Running("a", log)

@@ -54,6 +54,9 @@ final class Running: Sendable {
         await following.value
     }
 
+    /// Ends the node in the step in which it reports this.
+    func ends(at report: ClusterNode.Report) { reports.last.withLock { $0 = (report, following) } }
+
     /// The same node, after a restart.
     func restarted(_ log: SharedMemoryLog, meanwhile: () async throws -> Void = {}) async throws -> Running {
         await end()
@@ -98,7 +101,13 @@ final class Reports: Sendable {
 
     func contains(_ isWanted: (ClusterNode.Report) -> Bool) -> Bool { all.withLock { $0.contains(where: isWanted) } }
 
-    func add(_ report: ClusterNode.Report) { all.withLock { $0.append(report) } }
+    /// Report with which a task is cancelled.
+    let last = Mutex<(report: ClusterNode.Report, task: Task<Void, Never>)?>(nil)
+
+    func add(_ report: ClusterNode.Report) {
+        all.withLock { $0.append(report) }
+        last.withLock { if let last = $0, last.report == report { last.task.cancel() } }
+    }
 }
 
 /// The log of the simulation, as nodes ask for it.
@@ -110,6 +119,8 @@ final class SharedMemoryLog: SharedLog {
     let rivals = Mutex(0)
     /// Appends are done, and no answer comes.
     let silence = Mutex(false)
+    /// Node whose appends fail; nil: none.
+    let cut = Mutex<String?>(nil)
     /// Pages that are read before reads fail; nil: they do not.
     let pagesLeft = Mutex<Int?>(nil)
     /// Calls hang until their caller is cancelled, as with an etcd that is far away; nil: they do not.
@@ -143,6 +154,7 @@ final class SharedMemoryLog: SharedLog {
         _ entry: LogEntry, under logMetadata: LogMetadata, owner: AssignmentOwner?
     ) async throws(LogError) -> Appended {
         try await hang()
+        if cut.withLock({ $0 }) == entry.node { throw .notDone("the line is cut") }
         let appended = state.withLock {
             $0.append(entry, under: logMetadata, owner: owner, at: .zero, MemoryLog.Comparisons())
         }
