@@ -158,7 +158,8 @@ package actor ClusterNode {
         work.begin { node in
             while !node.tickets.isEmpty || node.publishes.isAwaited {
                 // Cancelled: all were answered.
-                guard (try? await Task.sleep(for: Self.tick)) != nil else { return }
+                let time = min(node.tickets.untilNext() ?? Self.tick, Self.tick)
+                guard (try? await Task.sleep(for: time)) != nil else { return }
                 node.tickets.expire()
                 node.expirePublishes()
             }

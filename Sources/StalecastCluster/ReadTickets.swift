@@ -23,5 +23,10 @@ struct ReadTickets {
         for (ticket, reader) in waiting where reader.deadline <= now { answer(ticket, nil) }
     }
 
+    /// Time until the first reader's is up; nil: there is none.
+    func untilNext(now: ContinuousClock.Instant = .now) -> Duration? {
+        waiting.values.map(\.deadline).min().map { max(.zero, now.duration(to: $0)) }
+    }
+
     mutating func end() { for ticket in waiting.keys { answer(ticket, nil) } }
 }
