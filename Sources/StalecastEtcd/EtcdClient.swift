@@ -14,7 +14,7 @@ package final class EtcdClient: Sendable {
         var token: String?
         var signedIn: ContinuousClock.Instant?
         /// Under way, for all that wait for a token.
-        var signIn: EventLoopFuture<String>?
+        var signIn: (token: EventLoopFuture<String>, connection: EtcdConnection)?
         /// No sign-in with this password before then; why the last one brought nothing.
         var pause: (password: String, until: ContinuousClock.Instant, why: EtcdFailure)?
         var figures = EtcdFigures()
@@ -94,7 +94,7 @@ package final class EtcdClient: Sendable {
     package func status(of member: Int) async throws(EtcdFailure) -> EtcdStatus {
         try await counted(.status) { () throws(EtcdFailure) in
             let connection = try await connect(to: member)
-            defer { connection.close() }
+            defer { close(connection) }
             let token = try await token(over: connection)
             let answer = try await connection.call(
                 "/etcdserverpb.Maintenance/Status", [], token: token, timeout: timeLimit)
@@ -131,7 +131,7 @@ package final class EtcdClient: Sendable {
                 onEnd()
             }
         } catch {
-            connection.close()
+            close(connection)
             throw error
         }
         return { connection.close() }
@@ -280,15 +280,22 @@ package final class EtcdClient: Sendable {
             if let pause = state.pause, pause.password == password, ContinuousClock.now < pause.until {
                 return .failure(pause.why)
             }
-            let signIn = state.signIn ?? beginSignIn(user, password, over: connection)
+            let signIn = state.signIn ?? (beginSignIn(user, password, over: connection), connection)
             state.signIn = signIn
-            return .success(signIn)
+            return .success(signIn.token)
         }
         guard let found else { return state.withLock { $0.token } }
         let signIn = try found.get()
         let token = group.next().makePromise(of: String.self)
         signIn.cascade(to: token)
         return try await token.wait(isSent: false)
+    }
+
+    /// Closes a connection of one caller's own, after the sign-in that others wait for and that goes over it.
+    private func close(_ connection: EtcdConnection) {
+        let signIn = state.withLock { $0.signIn }
+        guard let signIn, signIn.connection === connection else { return connection.close() }
+        signIn.token.whenComplete { _ in connection.close() }
     }
 
     /// Signs in for all that wait: none of them can cancel it.
@@ -300,10 +307,10 @@ package final class EtcdClient: Sendable {
         Task {
             do throws(EtcdFailure) {
                 let token = try await signIn(user, password, over: connection)
-                signedIn(.success(token), password)
+                signedIn(.success(token), password, over: connection)
                 promise.succeed(token)
             } catch {
-                signedIn(.failure(error), password)
+                signedIn(.failure(error), password, over: connection)
                 promise.fail(error)
             }
         }
@@ -312,13 +319,17 @@ package final class EtcdClient: Sendable {
 
     private static let signInPause = Duration.seconds(1)
 
-    private func signedIn(_ result: Result<String, EtcdFailure>, _ password: String) {
+    private func signedIn(
+        _ result: Result<String, EtcdFailure>, _ password: String, over connection: EtcdConnection
+    ) {
         state.withLock { state in
             state.signIn = nil
             switch result {
             case .success(let token): (state.token, state.signedIn, state.pause) = (token, .now, nil)
             case .failure(let why):
                 switch why {
+                // A call found that its member is away: the next member is asked at once.
+                case .noAnswer where connection.wasClosed: break
                 case .noAnswer, .status: state.pause = (password, .now + Self.signInPause, why)
                 case .notSent, .malformed, .cancelled: break
                 }

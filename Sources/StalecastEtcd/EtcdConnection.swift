@@ -10,6 +10,7 @@ final class EtcdConnection: Sendable {
     private let channel: any Channel
     private let streams: NIOHTTP2Handler.StreamMultiplexer
     private let endpoint: EtcdEndpoint
+    private let isClosed = Atomic(false)
 
     private init(_ channel: any Channel, _ streams: NIOHTTP2Handler.StreamMultiplexer, _ endpoint: EtcdEndpoint) {
         self.channel = channel
@@ -104,7 +105,13 @@ final class EtcdConnection: Sendable {
 
     var isOpen: Bool { channel.isActive }
 
-    func close() { channel.close(promise: nil) }
+    /// Whether it was this side that closed it.
+    var wasClosed: Bool { isClosed.load(ordering: .relaxed) }
+
+    func close() {
+        isClosed.store(true, ordering: .relaxed)
+        channel.close(promise: nil)
+    }
 
     /// One request, one answer. A caller that is cancelled waits no longer, and its stream is reset.
     ///

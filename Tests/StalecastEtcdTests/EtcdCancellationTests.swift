@@ -115,6 +115,27 @@ import Testing
         member.end()
     }
 
+    /// A watch and a status have a connection of their own, over which a sign-in for all may go.
+    @Test func aSignInGoesOnWithoutTheOneWhoseConnectionItHas() async throws {
+        let member = try await SilentMember()
+        let client = try client(member) { $0.credentials = ("u", { "p" }) }
+        let status = Task { try await client.status(of: 0) }
+        try await eventually { member.figures.calls == ["/etcdserverpb.Auth/Authenticate"] }
+        let other = call(client)
+        try await eventually { member.figures.openConnections == 2 }
+        status.cancel()
+        await #expect(throws: EtcdFailure.cancelled(isSent: false)) { try await status.value }
+        #expect(member.figures.openConnections == 2)
+        member.signIn(with: "t")
+        try await eventually { member.figures.calls.last == "/etcdserverpb.KV/Range" }
+        #expect(client.figures.calls[.signIn]?.outcomes == [.ok: 1] && client.figures.moves == 0)
+        try await eventually { member.figures.openConnections == 1 }
+        other.cancel()
+        #expect(await other.value == .cancelled(isSent: true))
+        client.close()
+        member.end()
+    }
+
     @Test func aWatchEndsWithItsReader() async throws {
         let member = try await SilentMember()
         let records = EtcdRecords(try client(member), cluster: "c")
