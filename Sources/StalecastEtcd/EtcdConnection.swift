@@ -57,6 +57,16 @@ final class EtcdConnection: Sendable {
                 channels?.append(channel)
             }
         }
+
+        /// Leaves the channels to the caller: what is cancelled from now on does not close them.
+        ///
+        /// - Throws: when it was cancelled, and they are being closed.
+        func finish() throws {
+            try channels.withLock { channels in
+                if channels == nil { throw CancellationError() }
+                channels = []
+            }
+        }
     }
 
     private static func open(
@@ -76,6 +86,7 @@ final class EtcdConnection: Sendable {
                 }
             }
         try await greeting.get()
+        try attempt.finish()
         return EtcdConnection(channel, streams, endpoint)
     }
 

@@ -70,6 +70,9 @@ private final class TwinWatches: Sendable {
         await withTaskGroup { group in
             group.addTask { await self.keep(first) }
             for _ in 1..<log.watchCount { group.addTask { await self.keep(nil) } }
+            // Where no watch is open, the stream has ended, perhaps before it had anything to cancel.
+            await group.next()
+            group.cancelAll()
         }
     }
 
@@ -80,6 +83,7 @@ private final class TwinWatches: Sendable {
                 await watch.untilItEnds()
                 if closed() == 0 { return watchEvents.finish() }
                 await pause()
+                if Task.isCancelled { return }
             }
             // The next attempt goes to another member. What it fails at, the client counts.
             watch = try? await log.openWatch(watchEvents)
