@@ -111,6 +111,10 @@ package final class PeerRequests: Sendable {
         guard await informer.record(RecordName(Self.question, question.id)) != nil else { return }
         let value = await answerer(question.body).encoded()
         // The lease has ended, or etcd is away: the asker says that it does not know.
-        _ = try? await informer.put(value, to: RecordName(Self.answer, question.id), over: nil, lease: question.lease)
+        let name = RecordName(Self.answer, question.id)
+        // Waited for here. A call of this task, which is cancelled when the node ends, would not be made.
+        await Task { [informer] in
+            _ = try? await informer.put(value, to: name, over: nil, lease: question.lease)
+        }.value
     }
 }

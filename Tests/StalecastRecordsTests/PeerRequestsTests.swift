@@ -1,5 +1,6 @@
 import StalecastRecords
 import StalecastTestRecords
+import StalecastTestSupport
 import StalecastWire
 import Synchronization
 import Testing
@@ -48,6 +49,28 @@ import Testing
         #expect(b.done.count == 21)
         #expect(try await records.all().records.isEmpty, "questions and answers go with their lease")
         for node in [a, b, c] { node.end() }
+    }
+
+    @Test func whatIsDoneWhileARunEndsIsAnswered() async throws {
+        let records = MemoryRecords()
+        let a = Node("a 1", records)
+        let (board, asked) = (Informer(records, pause: .milliseconds(1)), Done())
+        let watching = Task { await board.run() }
+        let ending = Task {
+            await PeerRequests("b 1", board, records).run { question in
+                asked.add(question)
+                // Cancelled: the run ends.
+                while (try? await Task.sleep(for: .seconds(3600))) != nil {}
+                return ["done": true]
+            }
+        }
+        async let answer = a.peerRequests.ask("b 1", [:], within: .seconds(30))
+        try await eventually { asked.count == 1 }
+        ending.cancel()
+        #expect(try await answer == ["done": true])
+        await ending.value
+        watching.cancel()
+        a.end()
     }
 
     @Test func whatNobodyTakesIsGoneForWhoComesBack() async throws {

@@ -193,7 +193,10 @@ package final class AssignedDelivery: Sendable {
         }
     }
 
-    private func write(_ assignment: String) async {
+    /// Waits for the put also when its caller is cancelled: else the next one could be sent, and be done, before it.
+    private func write(_ assignment: String) async { await Task { await self.put(assignment) }.value }
+
+    private func put(_ assignment: String) async {
         guard let owned = state.withLock({ $0.owned[assignment] }), let image = owned.image else { return }
         do {
             // An ownership that has ended is told by `lost`.

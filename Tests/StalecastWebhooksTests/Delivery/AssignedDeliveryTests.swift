@@ -71,6 +71,12 @@ import Testing
             await fixture.end()
         }
 
+        /// Ends ``AssignedDelivery/run()``.
+        func stopFollowing() async {
+            tasks[2].cancel()
+            await tasks[2].value
+        }
+
         func delivers(_ webhook: Webhook) async throws -> Bool {
             try await fixture.delivery.status(of: webhook.id) != nil
         }
@@ -109,6 +115,26 @@ import Testing
             await b.end()
             #expect(server.versions == [1, 2, 3, 4, 5])
         }
+    }
+
+    /// A put that is sent must be waited for, and so must be made in a task that is not cancelled.
+    @Test func aCancelledOwnerKeepsWhatWasDecided() async throws {
+        let webhook = try DeliveryFixture.webhook("http://127.0.0.1:9", mode: .all)
+        let cluster = Cluster()
+        let a = try Node("a", cluster, .random(), webhook)
+        try await cluster.assign(to: "a")
+        try await eventually { try await a.delivers(webhook) }
+        await a.stopFollowing()
+        let token = try #require(a.delivery.delivers(webhook.id.assignment))
+        let before = cluster.records.documents
+        let settling = Task {
+            while !Task.isCancelled { await Task.yield() }
+            return await a.delivery.settle(webhook.id.assignment, token)
+        }
+        settling.cancel()
+        #expect(await settling.value)
+        #expect(cluster.records.documents == before + 1)
+        await a.end()
     }
 
     /// What it kept while it lived says where its successor begins.
