@@ -3,6 +3,7 @@ import Logging
 import ServiceLifecycle
 import StalecastControl
 import StalecastHub
+import StalecastRecords
 import StalecastStore
 import StalecastWire
 
@@ -80,6 +81,8 @@ struct ReleaseKeeper: Sendable {
     private func facts(of release: Release, asksOutside: Bool, at time: UInt64) -> GateFacts {
         let (scope, version) = (release.scope, release.version)
         var facts = GateFacts()
+        // As they are now: what nodes say that are gone must not count.
+        if let cluster { hub.propagation.setNodes(cluster.nodes.others) }
         facts.clients =
             hub.propagation.clients(ofRelease: version, in: scope)
             + hub.propagation.clientsElsewhere(ofRelease: version, in: scope)
