@@ -128,8 +128,8 @@ package struct ChangeNotes: Sendable, Hashable {
     package var isUrgent: Bool
     /// The origin's public answer did not show the version in time: a fetch from it may bring an older one.
     package var hasFenceTimedOut: Bool
-    /// Over which the clients of all nodes of a cluster spread their fetches, in milliseconds; nil: the node that
-    /// announces it says so.
+    /// Least time over which the clients of all nodes of a cluster spread their fetches, in milliseconds: a node may ask
+    /// its own for more. nil: the node that announces it chooses.
     package var fetchWindowMs: Int?
 
     package init(isUrgent: Bool = false, hasFenceTimedOut: Bool = false) {

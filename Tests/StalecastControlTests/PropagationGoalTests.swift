@@ -43,4 +43,19 @@ import Testing
         #expect(verdict(rolloutStatus(audience: 2, fetched: 1), waited: .seconds(60)) == .timeout)
         #expect(verdict(rolloutStatus(audience: 2, fetched: 1), waited: .seconds(59)) == nil)
     }
+
+    /// A node may tell only during the wait that it asks its clients for more time.
+    @Test func withoutATimeItLastsAMinuteLongerThanTheWindow() throws {
+        let record: JSONValue = [
+            "at": 0, "s": "SPREADING", "w": 90_000, "n": [2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0], "t": [[], [], []],
+        ]
+        let here = rolloutStatus(audience: 2, fetched: 1)
+        let elsewhere = try #require(RolloutStatus(record: record, of: 2))
+        let both = here.together(with: [elsewhere], isComplete: true)
+        #expect(both.fetches.windowMs == 90_000)
+        let goal = PropagationGoal(stage: .fetched, target: 0.99, minClients: 0, timeout: nil)
+        #expect(goal.verdict(on: here, isNewest: true, waited: .seconds(60)) == .timeout)
+        #expect(goal.verdict(on: both, isNewest: true, waited: .seconds(149)) == nil)
+        #expect(goal.verdict(on: both, isNewest: true, waited: .seconds(150)) == .timeout)
+    }
 }

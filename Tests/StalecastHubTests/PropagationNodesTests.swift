@@ -123,4 +123,17 @@ private func client(_ name: String) -> ClientIdentity { ClientIdentity(name)! }
         node.hub.announce(change, at: 1)
         #expect(node.book.propagation(of: .demo)?.fetches.windowMs == 4711)
     }
+
+    @Test func theLongestWindowOfAllNodesIsTold() throws {
+        let (a, edge) = (Node(), Node())
+        for (node, window) in [(a, 4711), (edge, 90_000)] {
+            var change = TemplateChange.make(1)
+            change.notes.fetchWindowMs = window
+            node.hub.announce(change, at: 1)
+            node.book.setNodes(["other"])
+        }
+        try a.hear(edge)
+        try edge.hear(a)
+        for node in [a, edge] { #expect(node.book.propagation(of: .demo)?.fetches.windowMs == 90_000) }
+    }
 }

@@ -19,9 +19,10 @@ package struct PropagationGoal: Sendable, Hashable {
     /// Above 0, at most 1.
     package let target: Double
     package let minClients: Int
-    package let timeout: Duration
+    /// nil: a minute after the time over which clients are asked to spread their fetches, as far as nodes have told.
+    package let timeout: Duration?
 
-    package init(stage: RolloutStatus.Stage, target: Double, minClients: Int, timeout: Duration) {
+    package init(stage: RolloutStatus.Stage, target: Double, minClients: Int, timeout: Duration?) {
         self.stage = stage
         self.target = target
         self.minClients = minClients
@@ -42,7 +43,8 @@ package struct PropagationGoal: Sendable, Hashable {
             if Double(count) >= target * Double(awaited) - 1e-9 { return .reached }
         }
         if !isNewest { return .superseded }
-        return waited >= timeout ? .timeout : nil
+        let limit = timeout ?? .milliseconds(60_000 + rolloutStatus.fetches.windowMs)
+        return waited >= limit ? .timeout : nil
     }
 }
 
@@ -75,7 +77,7 @@ extension Call {
         guard least >= 0 else { throw .invalidField("minClients", "minClients must not be negative") }
         return PropagationGoal(
             stage: stage, target: try target(), minClients: Int(clamping: least),
-            timeout: try timeout() ?? .milliseconds(60_000 + rolloutStatus.fetches.windowMs))
+            timeout: try timeout())
     }
 
     private func target() throws(GoogleError) -> Double {

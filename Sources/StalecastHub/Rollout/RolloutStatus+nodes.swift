@@ -50,6 +50,8 @@ extension RolloutStatus {
             all.clients.unknown += other.clients.unknown
             all.clients.unidentifiedStreams += other.clients.unidentifiedStreams
             all.clients.weight = max(all.clients.weight, other.clients.weight)
+            // An edge may ask its own clients for more time.
+            all.fetches.windowMs = max(all.fetches.windowMs, other.fetches.windowMs)
             all.fetches.answers += other.fetches.answers
             all.fetches.errors += other.fetches.errors
             all.fetches.peakPerSecond += other.fetches.peakPerSecond
