@@ -37,7 +37,8 @@ mkdir -p "$to"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 # Linked in, not compiled in: a plain `swift build` needs no git, and another commit compiles nothing again.
-read -r build revision < <(describe_build)
+described=$(describe_build)
+read -r build revision <<<"$described"
 printf 'const char *stalecast_build(void) { return "%s"; }\nconst char *stalecast_revision(void) { return "%s"; }\n' \
     "$build" "$revision" >"$work/build.c"
 clang -c -O1 -fPIC -o "$work/build.o" "$work/build.c"

@@ -57,17 +57,22 @@ release() { sed -n 's/.*static let release = "\(.*\)"/\1/p' Sources/StalecastDae
 # describe_build: what follows the release in the version, then the commit's whole name. "release" where the tag of the
 # release is; before it the commit's number and short name ("git14.51b72f7"): numbers grow from commit to commit, so package
 # managers see which of two builds is newer. $BUILD_NUMBER and $BUILD_REVISION say both where there is no git, else "dev".
+# Fails behind the tag: such a build would be newer than the release and sort before it.
 describe_build() {
-    local commit build
+    local commit build tags
+    tags=(-xF -e "v$(release)" -e "$(release)")
     if ! commit=$(git rev-parse HEAD 2>/dev/null); then
         printf '%s %s\n' "${BUILD_NUMBER:-dev}" "${BUILD_REVISION:-}"
         return
     fi
     build=git$(git rev-list --count HEAD).${commit:0:7}
-    if [[ -n $(git status --porcelain) ]]; then
+    if git tag --points-at HEAD | grep "${tags[@]}" >/dev/null; then
+        [[ -n $(git status --porcelain) ]] && build+=.changed || build=release
+    elif git tag --merged HEAD | grep "${tags[@]}" >/dev/null; then
+        echo "$(release) is released: raise it in Sources/StalecastDaemon/Daemon.swift." >&2
+        return 1
+    elif [[ -n $(git status --porcelain) ]]; then
         build+=.changed
-    elif git tag --points-at HEAD | grep -qxF -e "v$(release)" -e "$(release)"; then
-        build=release
     fi
     printf '%s %s\n' "$build" "$commit"
 }

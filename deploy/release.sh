@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 usage() {
     cat <<'TEXT'
 deploy/release.sh [--to DIR] [--no-tests] [--no-image] [--binary FILE] [--sign KEY]
+deploy/release.sh --check
 
 Wants a clone without changes. Runs deploy/test.sh --strict, builds the binary once, and puts into DIR
 
@@ -24,9 +25,26 @@ were not compared, nor two images.
   --no-tests      leaves the tests out
   --no-image      leaves the image out, which needs root
   --binary FILE   one that deploy/install.sh has made, instead of building it
+  --check         only looks whether this commit's tags may be released
   --sign KEY      signs SHA256SUMS with this secret key of gpg (its name, address or fingerprint)
   --help          this text
 TEXT
+}
+
+source deploy/packages.sh
+
+# check_tags: ends when a tag of this commit that names a version is not the source's, or CHANGES.md has no heading for it.
+check_tags() {
+    local tag
+    for tag in $(git tag --points-at HEAD | grep -E '^v?[0-9]+\.'); do
+        if [[ ${tag#v} != "$(release)" ]]; then
+            echo "This commit has the tag $tag, and Sources/StalecastDaemon/Daemon.swift says $(release)." >&2
+            exit 1
+        elif ! grep -qx "## $(release)" deploy/CHANGES.md; then
+            echo "This commit has the tag $tag, and deploy/CHANGES.md has no heading \"## $(release)\"." >&2
+            exit 1
+        fi
+    done
 }
 
 to='' tests=1 image=1 binary='' key=''
@@ -34,6 +52,7 @@ while (($#)); do
     case $1 in
     --help | -h) usage && exit ;;
     --to) to=${2:?--to needs a directory} && shift 2 ;;
+    --check) check_tags && exit ;;
     --no-tests) tests=0 && shift ;;
     --no-image) image=0 && shift ;;
     --binary) binary=$(realpath "${2:?--binary needs a file}") && shift 2 ;;
@@ -47,7 +66,6 @@ if [[ -n $key ]] && ! gpg --batch --list-secret-keys "$key" >/dev/null; then
     exit 1
 fi
 
-source deploy/packages.sh
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 umask 022
@@ -56,15 +74,7 @@ if [[ -z $binary ]]; then
         echo 'This clone has changes: commit them, or clone anew.' >&2
         exit 1
     fi
-    for tag in $(git tag --points-at HEAD 'v*'); do
-        if [[ $tag != "v$(release)" ]]; then
-            echo "This commit has the tag $tag, and Sources/StalecastDaemon/Daemon.swift says $(release)." >&2
-            exit 1
-        elif ! grep -qx "## $(release)" deploy/CHANGES.md; then
-            echo "This commit has the tag $tag, and deploy/CHANGES.md has no heading \"## $(release)\"." >&2
-            exit 1
-        fi
-    done
+    check_tags
     if ((tests)); then deploy/test.sh --strict; fi
     deploy/install.sh --to "$work/bin"
     binary=$work/bin/stalecast

@@ -96,10 +96,14 @@ class Repository:
 
     def version(self):
         """Version of what deploy/install.sh would link here, and how charts and images spell it."""
-        script = 'source deploy/packages.sh; read -r build _ < <(describe_build); [ $build = release ] && v=$(release) || v=$(release)~$build'
-        done = subprocess.run(["bash", "-c", f"{script}; echo $v; semantic $v"], cwd=self.directory, text=True,
-                              capture_output=True, check=True)
+        done = self.described()
+        assert done.returncode == 0, done.stderr
         return done.stdout.split()
+
+    def described(self):
+        script = """set -euo pipefail; source deploy/packages.sh; described=$(describe_build); read -r build _ <<<"$described"
+            [ $build = release ] && v=$(release) || v=$(release)~$build; echo $v; semantic $v"""
+        return subprocess.run(["bash", "-c", script], cwd=self.directory, text=True, capture_output=True, check=False)
 
 
 @pytest.fixture
@@ -135,13 +139,27 @@ def test_versions_sort_from_release_to_release(repository):
     assert repository.version() == [f"{release}~dev", f"{release}-dev"]
 
 
-@pytest.mark.parametrize("tag,said", (("v9.9.9", "Daemon.swift says"), ("v{release}", "CHANGES.md has no heading")))
-def test_a_tag_that_the_source_denies_is_not_released(repository, tag, said):
+@pytest.mark.parametrize("tag", ("v{release}", "{release}"))
+def test_nothing_is_built_behind_a_release_of_the_same_version(repository, tag):
+    repository.git("tag", tag.format(release=repository.release))
+    repository.commit()
+    done = repository.described()
+    assert done.returncode == 1 and "is released: raise it" in done.stderr and not done.stdout, done
+    text = repository.version_file.read_text()
+    repository.version_file.write_text(text.replace(f'release = "{repository.release}"', 'release = "9.0.0"'))
+    repository.commit()
+    assert repository.version()[0].startswith("9.0.0~git")
+
+
+@pytest.mark.parametrize("option", ("--no-tests", "--check"))
+@pytest.mark.parametrize("tag,said", (
+    ("v9.9.9", "Daemon.swift says"), ("9.9.9", "Daemon.swift says"), ("v{release}", "CHANGES.md has no heading")))
+def test_a_tag_that_the_source_denies_is_not_released(repository, tag, said, option):
     changes = repository.directory / "deploy/CHANGES.md"
     changes.write_text(changes.read_text().replace(f"## {repository.release}\n", ""))
     repository.commit()
     repository.git("tag", tag.format(release=repository.release))
-    done = subprocess.run(["deploy/release.sh", "--no-tests", "--no-image"], cwd=repository.directory, capture_output=True,
+    done = subprocess.run(["deploy/release.sh", "--no-image", option], cwd=repository.directory, capture_output=True,
                           text=True, check=False)
     assert done.returncode == 1 and said in done.stderr, done.stderr
 
