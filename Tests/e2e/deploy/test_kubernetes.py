@@ -205,6 +205,20 @@ def test_a_grace_period_the_daemon_cannot_keep_is_refused(chart):
         rendered(chart, {"preStopSeconds": 30, "terminationGracePeriodSeconds": 40})
 
 
+def test_an_edge_that_would_share_its_name_with_a_core_node_is_refused(chart):
+    import helm_python
+    assert chart.render(CLUSTER, name="stalecast", namespace="config")
+    with pytest.raises(helm_python.HelmRenderError, match="a name that no other of the cluster has"):
+        chart.render(EDGES, name="stalecast", namespace="config")
+
+
+@pytest.mark.parametrize("values,publishes", ((CLUSTER, True), (EDGES, False), ({}, True)), ids=("cluster", "edges", "server"))
+def test_the_notes_say_publish_where_that_is_answered(chart, values, publishes):
+    [notes] = [text for name, text in chart.render(values, name="demo", namespace="config").items() if name.endswith("NOTES.txt")]
+    assert ("stalecast publish" in notes) == publishes == ("421" not in notes)
+    assert "exec -it demo-0 -- stalecast watch" in notes
+
+
 @pytest.mark.parametrize("values", (
     {"replicas": 2}, {"mode": "cluster"}, {**CLUSTER, "control": {}}, {**CLUSTER, "cluster": {"replicas": 0}},
     {**CLUSTER, "cluster": {"keySecret": "k", "etcd": {"endpoints": []}}}, {**CLUSTER, "cluster": {"role": "x"}},

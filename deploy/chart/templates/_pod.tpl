@@ -1,8 +1,10 @@
 {{/* What both modes share: names, labels, the daemon's container, its volumes. */}}
 {{- define "stalecast.name" -}}{{ printf "%s" .Release.Name | trunc 52 | trimSuffix "-" }}{{- end -}}
 
-{{/* Tags and labels have no plus sign, which the version of a build between two releases has. */}}
+{{/* The tag of images is the chart's version: both have no "~", which the version of a build between two releases has. */}}
 {{- define "stalecast.tag" -}}{{ .Values.image.tag | default .Chart.AppVersion }}{{- end -}}
+
+{{- define "stalecast.isEdge" -}}{{ and (eq .Values.mode "cluster") (eq .Values.cluster.role "edge") }}{{- end -}}
 
 {{- define "stalecast.selector" -}}
 app.kubernetes.io/name: stalecast
@@ -71,6 +73,9 @@ annotations:
 {{- define "stalecast.podSettings" -}}
 {{- if lt (int .Values.terminationGracePeriodSeconds) (add .Values.preStopSeconds 15 | int) }}
 {{- fail "terminationGracePeriodSeconds must leave preStopSeconds and the daemon's own 15 seconds" }}
+{{- end -}}
+{{- if and (eq (include "stalecast.isEdge" .) "true") (eq .Release.Name "stalecast") }}
+{{- fail "a node is named after its pod, and the core's release is usually stalecast: give this release a name that no other of the cluster has" }}
 {{- end -}}
 {{- with .Values.serviceAccountName }}
 serviceAccountName: {{ . }}
