@@ -20,9 +20,18 @@ def run(*command, **options):
     return done.stdout
 
 
+def problem_within(seconds, *command):
+    """Why a command failed, or did not end in time; "" when it succeeded. All its processes are ended, so that it clears up."""
+    done = subprocess.run(["timeout", "--kill-after=10", str(seconds), *command], stdin=subprocess.DEVNULL, capture_output=True,
+                          text=True, check=False)
+    if done.returncode in (124, 137):
+        return f"it did not end within {seconds} s"
+    return done.returncode and (done.stderr[-300:] or f"exit code {done.returncode}") or ""
+
+
 def semantic(version):
     """The version as charts and images spell it."""
-    return re.sub(r"~git(\d+)\.", r"-git.\1.g", version)
+    return re.sub(r"~git(\d+)\.", r"-git.\1.g", version).replace("~", "-")
 
 
 def build_package(binary, directory):
@@ -67,13 +76,15 @@ class Debian:
     @staticmethod
     def make_chroot(mmdebstrap):
         CHROOT.parent.mkdir(exist_ok=True)
-        own = f"{CHROOT}.{os.getpid()}"
+        own = CHROOT.with_name(f"{CHROOT.name}.{os.getpid()}")
         packages = "ca-certificates,dbus,libcurl4,libsqlite3-0,libstdc++6,systemd-sysv,zlib1g"
-        made = subprocess.run([mmdebstrap, "--quiet", "--variant=minbase", "--format=tar", f"--include={packages}", "bookworm", own],
-                              capture_output=True, text=True, check=False)
-        if made.returncode != 0:
-            pytest.skip(f"no Debian was made, so the package was not installed: {made.stderr[-300:]}")
-        os.rename(own, CHROOT)
+        try:
+            if problem := problem_within(300, mmdebstrap, "--quiet", "--variant=minbase", "--format=tar", f"--include={packages}",
+                                         "bookworm", own):
+                pytest.skip(f"no Debian was made, so the package was not installed: {problem}")
+            own.rename(CHROOT)
+        finally:
+            own.unlink(missing_ok=True)
 
     def command(self, text, user="root"):
         inside = text if user == "root" else f"exec runuser -u {user} -- sh -c {shlex.quote(text)}"
