@@ -140,7 +140,7 @@ end() {
     rm -rf "$data" "${folders[@]}"
     nodes=() members=() folders=()
 }
-nodes=() members=() folders=() data=''
+daemon='' nodes=() members=() folders=() data=''
 
 # fan_out SUBSCRIBERS ROUNDS: a real daemon beside the kernel's floor.
 fan_out() {
@@ -351,11 +351,16 @@ answered() { curl -fsS http://127.0.0.1:18096/count | awk 'NR == 3 {print $3}'; 
 
 # tell NUMBER: publishes, and waits until 1,000 webhooks have answered.
 tell() {
-    local before asked=0
-    before=$(answered)
+    local before now asked=0
+    before=$(answered) || exit 1
+    now=$before
     control /v1/projects/demo/remoteConfig -X PUT -H 'If-Match: *' \
         -d '{"parameters":{"p":{"defaultValue":{"value":"'"$1"'"}}}}'
-    until ((asked++, $(answered) - before - asked >= 1000)); do sleep 0.2; done
+    until ((now - before - asked >= 1000)); do
+        sleep 0.2
+        now=$(answered) || exit 1
+        ((++asked))
+    done
 }
 
 # compare_webhooks ROUNDS: libcurl and the daemon in turns, before a server that answers 204.

@@ -205,9 +205,12 @@ class Booted:
 
 @pytest.fixture
 def booted(tool, tmp_path):
-    yield (booted := Booted(tmp_path / "debian", tool))
-    # pytest keeps the last three of its directories, and these have a gigabyte each.
-    run("rm", "-rf", "--one-file-system", booted.root)
+    directory = tmp_path / "debian"
+    try:
+        yield Booted(directory, tool)
+    finally:
+        # pytest keeps the last three of its directories, and these have a gigabyte each.
+        run("rm", "-rf", "--one-file-system", directory)
 
 
 @pytest.mark.limit(600)
