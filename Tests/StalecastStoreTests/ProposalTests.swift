@@ -30,7 +30,7 @@ import Testing
         #expect(proposal.number == 1 && proposal.base == 1 && proposal.changedKeys == ["greeting"])
         let version = try await store.approve(1, of: .demo, by: bob, allowsOwn: false)
         #expect(version.version == 2 && version.template.greeting == "two" && version.change.notes.isUrgent)
-        #expect(version.metadata.updateUser.name == "Ada" && version.metadata.description == "two")
+        #expect(version.metadata.updateUser.name == "Ada, approved by Bob" && version.metadata.description == "two")
         let found = try #require(try await store.proposal(1, of: .demo))
         #expect(found.proposal.state == .approved && found.template == nil)
         #expect(found.proposal.decision?.by == bob && found.proposal.decision?.version == 2)

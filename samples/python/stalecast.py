@@ -87,7 +87,7 @@ class Client:
     def fetch(self):
         """Asks the server now, and returns the keys that changed."""
         body = {"appId": "1:123456789012:web:57a1eca57", "appInstanceId": self._record["id"], "appInstanceIdToken": "python",
-                "sdkVersion": "python-0.2.0", "activeTemplateVersion": str(self.version)}
+                "sdkVersion": "python-0.3.0", "activeTemplateVersion": str(self.version)}
         path = f"/v1/projects/{self.project}/namespaces/{self.namespace}:fetch"
         # The cursor keeps a node that lags from answering what is older than the message.
         query = {"cursor": self._cursor} if self._cursor else {}

@@ -7,7 +7,7 @@
 // Options and types: stalecast.d.ts. Edge serves this file without comments and indentation, so a comment has lines of
 // its own and a text never goes over two lines. All times are in milliseconds.
 
-export const version = "0.2.0";
+export const version = "0.3.0";
 const sdk = `web-${version}`;
 
 // Some are missing outside a page.

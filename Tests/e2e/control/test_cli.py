@@ -255,7 +255,7 @@ def test_errors_on_a_narrow_terminal_break_at_blanks(cli):
 
 def test_tables_fit_the_terminal(cli):
     cli("publish", cli.file(marked("one")), "--description", "d" * 200)
-    for columns in (40, 80):
+    for columns in (40, 100):
         lines = on_terminal(cli, "versions", columns=columns, NO_COLOR="1").splitlines()
         assert len(lines) == 2 and max(map(len, lines)) <= columns
     assert "…" in lines[1] and "…" not in on_terminal(cli, "versions", columns=40, NO_COLOR="1")

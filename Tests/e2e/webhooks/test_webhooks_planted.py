@@ -31,7 +31,7 @@ FAULTS = [
      "if !endpoint.lanes[lane].isActive { endpoint.lanes[lane] = Lane(endpoint.lanes[lane].scope, DeliveryImage.StoredLane()) }"),
     # What is sent again is sent newest first.
     ("reversedExtras", 7, "Lane.swift", "extras.first { place(of: $0) == nil } }",
-     "return extras.last { place(of: $0) == nil }"),
+     "return extras.through(.max).last { place(of: $0) == nil }"),
     # An outcome counts for whatever the webhook's URL is by now.
     ("oldReceiverCounts", 8, "DeliveryState+outcomes.swift", "if verdict == .cancelled || isStale {",
      "if isStale, verdict != .cancelled { return (attempt, take(verdict, endpoint, attempt, status, at: now)) }"),
@@ -55,6 +55,11 @@ struct SHA256 {
         for byte in data {
             for index in sum.indices { sum[index] = (sum[index] ^ UInt64(byte)) &* (0x100000001b3 &+ UInt64(index) * 2) }
         }
+    }
+    static func hash(data: [UInt8]) -> [UInt8] {
+        var sum = SHA256()
+        sum.update(data: data)
+        return sum.finalize()
     }
     func finalize() -> [UInt8] { sum.flatMap { word in (0..<8).map { UInt8(truncatingIfNeeded: word >> (8 * $0)) } } }
 }
@@ -84,7 +89,7 @@ def sources():
         "DeliveryConfiguration", "DeliveryAttempt", "AttemptResult", "DeliveryStatus")]
     outbound = REPOSITORY / "Sources/StalecastOutbound"
     files = [*pure, *(WEBHOOKS / "Model").glob("*.swift"), *(REPOSITORY / "Sources/StalecastWire").glob("*.swift"),
-             *(REPOSITORY / "Sources/StalecastHub").rglob("*.swift"),
+             *(path for path in (REPOSITORY / "Sources/StalecastHub").rglob("*.swift") if path.stem != "SharedRollouts"),
              *(outbound / "Request").glob("*.swift"), *(outbound / "Address").glob("*.swift"),
              *(path for path in MODEL.glob("DeliveryModel*.swift") if path.stem != "DeliveryModelTests"),
              REPOSITORY / "Tests/StalecastTestSupport/SeededRandom.swift"]
