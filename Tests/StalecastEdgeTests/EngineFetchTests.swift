@@ -108,6 +108,21 @@ import Testing
         }
     }
 
+    /// The socket tells of the loss once, and the engine reads it.
+    @Test func aConnectionThatIsLostWhileItsBodyIsAwaitedIsOver() async throws {
+        try await LiveEdge.with(engine: true, threads: 1) { live in
+            live.served.install(.of(["a": "x"]), .fetchable(1))
+            let (lost, other) = (live.client(), live.client())
+            lost.send(String(request().dropLast(20)))
+            other.send(request())
+            // One thread serves both, so by now it has read the other's beginning.
+            #expect(try answer(other).contains("UPDATE"))
+            lost.reset()
+            try await live.wait { $0.drops[.peerClosed] == 1 }
+            #expect(live.edge.tally.handedOver == 0)
+        }
+    }
+
     @Test func aBodyThatDoesNotComeIsRefusedInTime() async throws {
         try await with({ $0.headerTimeout = .milliseconds(200) }) { live in
             let client = live.client()

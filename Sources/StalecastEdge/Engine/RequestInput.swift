@@ -30,7 +30,10 @@ struct RequestInput {
         current.count = 0
     }
 
-    /// Takes the unread input of a connection that ends, or that another owner has from here on.
+    /// Connections that have something waiting.
+    var owners: some Sequence<Int32> { waiting.keys }
+
+    /// Takes the waiting input of a connection that ends, or that another owner has from here on.
     mutating func remove(_ index: Int32) -> [UInt8] {
         if current.index == index { keep() }
         return waiting.isEmpty ? [] : waiting.removeValue(forKey: index) ?? []

@@ -3,8 +3,12 @@ import Glibc
 extension Shard {
     /// Contradictions between slots and their connections, beside those of the audience.
     func contradictions() -> [String] {
-        (0..<slots.end).flatMap { index -> [String] in
+        let owners = Set(input.owners)
+        return (0..<slots.end).flatMap { index -> [String] in
             let slot = slots[index].pointee
+            if owners.contains(index), slot.phase != .head, slot.phase != .verifying {
+                return ["slot \(index) has input of a request, and waits for none"]
+            }
             guard slot.phase != .free else { return [] }
             var problems: [String] = []
             if slot.phase != .head, isTLS == slot.isPlain { problems.append("slot \(index) and its TLS disagree") }

@@ -49,7 +49,7 @@ extension Shard {
         }
     }
 
-    /// A connection that the engine gives to the Front, with unread input in its socket or its session.
+    /// A connection that the engine gives to the Front, with its input: read already, or still in its socket or its session.
     package struct Handover: Sendable {
         package let fd: Int32
         /// Input that was read already, before what is in the socket.

@@ -90,8 +90,8 @@ extension Shard {
         if isState { answer(index, request, topics) } else { begin(index, request, topics) }
     }
 
-    /// Has an unknown token verified. The request stays in the socket; after a restart thousands come
-    /// so at once, and the way by the Front costs more than the signature.
+    /// Has an unknown token verified. A plain request waits in ``input``; over TLS it stays in the session. After a restart
+    /// thousands come so at once, and the way by the Front costs more than the signature.
     ///
     /// - Returns: false where the Front is to decide.
     func verifyToken(_ index: Int32, _ credentials: Credentials) -> Bool {
@@ -107,7 +107,7 @@ extension Shard {
         return true
     }
 
-    /// Handles the answer about a credential; the request is found again in the slot.
+    /// Handles the answer about a credential; the request has waited, see ``verifyToken(_:_:)``.
     func looked(at index: Int32, _ generation: UInt32, _ denial: Denial?, _ address: UInt64) {
         let slot = slots[index]
         guard slot.pointee.generation == generation, slot.pointee.phase == .verifying else {

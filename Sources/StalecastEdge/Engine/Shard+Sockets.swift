@@ -94,9 +94,11 @@ extension Shard {
             isTLS
             ? stalecast_peek(slot.pointee.fd, rest.baseAddress, rest.count)
             : stalecast_receive(slot.pointee.fd, rest.baseAddress, rest.count)
+        // The error of a socket comes once: what waited before it is nobody's any more.
+        if count < 0, blocked() < 0 { return -1 }
         let whole = before + max(0, count)
         if !isTLS { input.look(at: index, whole) }
-        return whole > 0 ? whole : count < 0 ? blocked() : -1
+        return whole > 0 ? whole : count < 0 ? 0 : -1
     }
 
     /// Whether a socket has input, or its end, that was not read yet.

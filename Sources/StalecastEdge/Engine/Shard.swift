@@ -27,7 +27,7 @@ package final class Shard: Carrier, @unchecked Sendable {
     /// Whether a cursor that is ahead of the board may be one of another node.
     let awaitsCursors: Bool
     let logger: Logger
-    /// Takes a descriptor the engine does not want, with unread input.
+    /// Takes a descriptor the engine does not want, with the input that was read.
     let handOver: @Sendable (Handover) -> Void
     /// Closes soon a connection of the Front that asks nothing; false when it has none.
     let makeRoomInFront: @Sendable () -> Bool

@@ -42,7 +42,7 @@ final class Front: Sendable {
         for shard in shards { try await shard.attach().get() }
     }
 
-    /// Takes a connected descriptor with unread input from the engine; with TLS when the engine had it before.
+    /// Takes a connected descriptor from the engine, with the input that was read; with TLS when the engine had it before.
     func adopt(_ given: Shard.Handover) {
         let shard = shards[next.wrappingAdd(1, ordering: .relaxed).oldValue % shards.count]
         let engine = engine.withLock { $0 }

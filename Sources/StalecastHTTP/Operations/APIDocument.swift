@@ -133,7 +133,7 @@ package struct APIDocument: Sendable {
         404: "No such project, namespace, version or entity.", 405: "This path answers other methods; see `Allow`.",
         408: "The request did not arrive in time.", 409: "The entity changed meanwhile; read it again.",
         413: "The body is too large.",
-        421: "The request names another host, or is one for a cluster's core nodes, whose addresses a detail has.",
+        421: "The request names another host. At an edge: only core nodes do this; `details[].addresses` names them.",
         422: "The `Idempotency-Key` stands for another request already. Nothing was done.",
         429: "Too many requests; see `Retry-After`.",
         431: "The request head is too large.", 500: "The outcome is unknown; read before doing it again.",

@@ -6,6 +6,7 @@ struct SchemaCheck {
     private(set) var budget: EvaluationBudget
     private var matcher = Pattern.Matcher()
     private var depth = 0
+    private var isTooDeep = false
     /// Above 0 while alternatives are tried: a failure there is no complaint.
     private var trials = 0
     private var path: [String] = []
@@ -22,8 +23,11 @@ struct SchemaCheck {
 
     /// Complaint about `value`; nil when it obeys the schema.
     mutating func complaint(about value: JSONValue) -> SchemaComplaint? {
-        complaint = nil
+        (complaint, isTooDeep) = (nil, false)
         if accepts(value, 0), !budget.isExhausted { return nil }
+        if isTooDeep {
+            return SchemaComplaint(path: [], reason: "the schema is followed more than \(Self.maxDepth) levels deep")
+        }
         if budget.isExhausted {
             return SchemaComplaint(path: [], reason: "the check takes too long; the schema must be simpler")
         }
@@ -33,7 +37,10 @@ struct SchemaCheck {
     private mutating func accepts(_ value: JSONValue, _ place: JSONSchema.Place, at step: String? = nil) -> Bool {
         budget.spend(10)
         // The end of the budget ends everything, so that no trial goes on.
-        if depth == Self.maxDepth { budget.spend(budget.stepsLeft) }
+        if depth == Self.maxDepth {
+            isTooDeep = true
+            budget.spend(budget.stepsLeft)
+        }
         if budget.isExhausted { return false }
         depth += 1
         if let step { path.append(step) }

@@ -97,7 +97,8 @@ async def test_three_thousand_pairs_are_judged_as_another_validator_judges_them(
             try:
                 expected = Draft202012Validator(schema).is_valid(value)
             except RecursionError:
-                assert "takes too long" in answer.json()["error"]["message"], (schema, value)
+                said = answer.json()["error"]["message"]
+                assert "128 levels deep" in said or "takes too long" in said, (schema, value)
                 continue
             counts[expected] += 1
             assert (answer.status == 200) == expected, (schema, value, answer.body)
