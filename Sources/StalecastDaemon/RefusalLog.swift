@@ -57,7 +57,7 @@ final class RefusalLog: Service {
         for rise in rises {
             var metadata: Logger.Metadata = ["reason": "\(rise.reason)", "count": "\(rise.count)"]
             if let example = examples[rise.reason] { metadata["example"] = "\(example)" }
-            let isObserved = rise.reason.hasSuffix(Authorizer.observedOnly)
+            let isObserved = rise.reason.hasSuffix(AuditSentence.observedOnly)
             logger.warning(isObserved ? "requests that enforce would refuse" : "requests refused", metadata: metadata)
         }
     }
@@ -129,11 +129,6 @@ extension DropReason {
     }
 }
 
-extension Authorizer {
-    /// The end of a reason for which requests were served all the same.
-    fileprivate static let observedOnly = ", observed only"
-}
-
 extension Authorizer.RefusedKind {
     fileprivate var sentence: String {
         let words =
@@ -158,6 +153,6 @@ extension Authorizer.RefusedKind {
             case .notReady, .unverified: "a token that cannot be verified yet"
             case .overRate: "too many bad credentials from one address"
             }
-        return "\(listener.rawValue): \(words)" + (isEnforced ? "" : Authorizer.observedOnly)
+        return "\(listener.rawValue): \(words)" + (isEnforced ? "" : AuditSentence.observedOnly)
     }
 }

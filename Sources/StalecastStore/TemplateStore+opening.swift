@@ -79,7 +79,7 @@ extension TemplateStore {
         let advice = "put it back, restore a backup, or start with --begin-empty to begin without its versions"
         if try !directory.replaced(directory.database).isEmpty {
             throw StoreError.notAStore(
-                "\(directory.database) is missing and a replaced one is there: a restore was cut off; run it again; or \(advice)"
+                "\(directory.database) is missing, and one that a restore replaced is there: if that was cut off, run it again; or \(advice)"
             )
         }
         switch mark {

@@ -57,6 +57,14 @@ struct AuditSentenceTests {
                 == "refused (400): publish template")
     }
 
+    @Test func refusalsOfStrangersAreCounted() {
+        let line: JSONObject = ["action": "refused", "count": 12, "reason": "edge: no credential", "example": "x"]
+        #expect(Self.read(line).isRefused && Self.read(line).sentence == "refused: 12 requests: edge: no credential")
+        let reason = "none" + AuditSentence.observedOnly
+        let served = Self.read(["action": "refused", "count": 1, "reason": .string(reason)])
+        #expect(!served.isRefused && served.sentence == "1 request: \(reason)")
+    }
+
     @Test func linesOfOtherScopesDoNotConcernOne() {
         #expect(!Self.read(["project": "shop", "namespace": "firebase"]).concerns(Self.shop))
         #expect(!Self.read(["project": "demo", "namespace": "other"]).concerns(Self.shop))

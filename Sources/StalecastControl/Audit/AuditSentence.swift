@@ -2,6 +2,9 @@ package import StalecastWire
 
 /// A line of the audit log in words: who did what to which scope, and whether it was refused.
 package struct AuditSentence {
+    /// The end of a reason for which requests were served all the same.
+    package static let observedOnly = ", observed only"
+
     private let line: JSONObject
 
     package init(_ line: JSONObject) { self.line = line }
@@ -29,7 +32,12 @@ package struct AuditSentence {
         return project == name && (wanted == nil || namespace ?? wanted == wanted)
     }
 
-    package var isRefused: Bool { text("outcome") ?? "ok" != "ok" }
+    package var isRefused: Bool { isTally ? !isObserved : text("outcome") ?? "ok" != "ok" }
+
+    /// Whether it counts requests of strangers that were refused in a while.
+    private var isTally: Bool { text("action") == "refused" }
+
+    private var isObserved: Bool { text("reason")?.hasSuffix(Self.observedOnly) ?? false }
 
     package var time: Timestamp? { text("time").flatMap { Timestamp($0) } }
 
@@ -56,6 +64,9 @@ package struct AuditSentence {
         let version = text("version") ?? "?"
         switch text("action") ?? "" {
         case "console.signIn": return "signed in to the console"
+        case "refused":
+            let count = text("count") ?? "?"
+            return count == "1" ? "1 request" : "\(count) requests"
         case "daemon.start": return "the daemon started, version \(version)"
         case "publishTemplate" where !isRefused:
             return "published version \(version)" + (text("release") == "staged" ? " in stages" : "")
