@@ -45,12 +45,13 @@ extension Call {
         return "\(control.cookieName(kind, isSecure: isSecure))=\(value)\(attributes(kind, kind.life, isSecure))"
     }
 
-    /// Each `Set-Cookie` that removes it.
+    /// Each `Set-Cookie` that removes it; the one of this listener where the browser has none.
     func removing(_ kind: ConsoleCookie) -> [String] {
-        [true, false].compactMap { isSecure in
-            let name = control.cookieName(kind, isSecure: isSecure)
-            guard BrowserRequest.cookie(named: [name], head) != nil else { return nil }
-            return "\(name)=\(attributes(kind, .zero, isSecure))"
+        let sent = [true, false].filter { isSecure in
+            BrowserRequest.cookie(named: [control.cookieName(kind, isSecure: isSecure)], head) != nil
+        }
+        return (sent.isEmpty ? [control.configuration.tls != nil] : sent).map { isSecure in
+            "\(control.cookieName(kind, isSecure: isSecure))=\(attributes(kind, .zero, isSecure))"
         }
     }
 
@@ -144,7 +145,7 @@ extension Call {
     func readSession() -> Answer {
         var answer = describe(browser.cookie.flatMap(control.sessions.session), principal)
         // It is said once.
-        for field in removing(.problem) { answer.add("Set-Cookie", field) }
+        if cookie(.problem) != nil { removing(.problem).forEach { answer.add("Set-Cookie", $0) } }
         return answer
     }
 

@@ -38,7 +38,7 @@ wait_for ada sh -c 'stalecast status --json | grep -q "\"streams\": 1"'
 
 crashed=$(pid)
 systemctl kill --signal=KILL stalecast
-wait_for sh -c "systemctl is-active stalecast && [ \$(systemctl show --property MainPID --value stalecast) != $crashed ]"
+wait_for sh -c "systemctl is-active stalecast && ! systemctl show --property MainPID --value stalecast | grep -qxE '0|$crashed'"
 ada stalecast versions --json | grep '"versionNumber": "1"'
 
 systemctl reload stalecast
