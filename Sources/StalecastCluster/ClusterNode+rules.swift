@@ -82,7 +82,7 @@ extension ClusterNode {
     func page(after: CommitSequence, limit: Int) async throws(LogError) -> LogPage {
         let page = try await log.page(after: after, limit: limit)
         let logMetadata = page.logMetadata
-        // Of another history the replica begins anew, and keeps its numbers.
+        // The replica of another history begins anew, and keeps its numbers.
         if logMetadata == upkeep.floored || logMetadata.epoch != follower.epoch { return page }
         let own: NumberFloors
         do throws(StoreError) {

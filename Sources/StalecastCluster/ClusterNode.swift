@@ -157,8 +157,8 @@ package actor ClusterNode {
         work.isKeepingTime = true
         work.begin { node in
             while !node.tickets.isEmpty || node.publishes.isAwaited {
-                // Cancelled: all were answered.
                 let time = min(node.tickets.untilNext() ?? Self.tick, Self.tick)
+                // Cancelled: all were answered.
                 guard (try? await Task.sleep(for: time)) != nil else { return }
                 node.tickets.expire()
                 node.expirePublishes()

@@ -167,7 +167,7 @@ package struct Daemon: Sendable {
         return [
             Work { try await parts.watchStore(logger) },
             Work {
-                // Cancelled or asked nicely: it is the end.
+                // The daemon ends, cancelled or asked nicely.
                 if let cluster = parts.cluster { try await cluster.run(parts) } else { try? await gracefulShutdown() }
             },
             Work { await parts.sweepStore() },
@@ -178,7 +178,7 @@ package struct Daemon: Sendable {
             Work { await parts.watchDescriptors(logger) },
             Work { await keySets.run() },
             Work {
-                // As above.
+                // The daemon ends, cancelled or asked nicely.
                 if let hook { await hook.run() } else { try? await gracefulShutdown() }
             },
             // Ends when the daemon is told to end, and with it everything else.

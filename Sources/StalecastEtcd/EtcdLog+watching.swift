@@ -70,7 +70,7 @@ private final class TwinWatches: Sendable {
         await withTaskGroup { group in
             group.addTask { await self.keep(first) }
             for _ in 1..<log.watchCount { group.addTask { await self.keep(nil) } }
-            // Where no watch is open, the stream has ended, perhaps before it had anything to cancel.
+            // The stream has ended where no watch is open, perhaps before it had anything to cancel.
             await group.next()
             group.cancelAll()
         }

@@ -186,7 +186,7 @@ extension TemplateStore {
         let path = DataDirectory(directory).database
         // A file that cannot be read is no replica; opening it tells why.
         guard FileOperation.exists(path), let queue = try? DatabaseInspection.readOnlyQueue(path) else { return false }
-        // As above.
+        // A state that cannot be read is no replica either.
         let state = try? queue.unsafeRead { try ReplicaTable.exists($0) ? ReplicaTable.state($0) : nil }
         return state?.isWhole ?? false
     }

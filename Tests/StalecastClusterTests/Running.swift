@@ -57,7 +57,7 @@ final class Running: Sendable {
     /// Ends the node in the step in which it reports this.
     func ends(at report: ClusterNode.Report) { reports.last.withLock { $0 = (report, following) } }
 
-    /// The same node, after a restart.
+    /// Restarts the node over the same store.
     func restarted(_ log: SharedMemoryLog, meanwhile: () async throws -> Void = {}) async throws -> Running {
         await end()
         store.close()

@@ -84,7 +84,7 @@ private func client(_ name: String) -> ClientIdentity { ClientIdentity(name)! }
         for node in [a, b] { await node.rollouts.share() }
         for node in [a, b] {
             try await eventually {
-                // Those that the other node saw are told again with its next report.
+                // Fetches that the other node saw are told again with its next report.
                 for node in [a, b] { await node.rollouts.share() }
                 let status = node.hub.propagation.propagation(of: .demo)
                 return status?.isCounted == true && status?.clients.fetched == 2 && status?.streams.streams == 2

@@ -85,7 +85,7 @@ package final class MemoryRecords: SharedRecords {
     private func call<Value: Sendable>(_ body: (inout State) throws(LogError) -> Value) throws(LogError) -> Value {
         let result = state.withLock { state -> Result<Value, LogError> in
             guard !state.isAway else { return .failure(.notDone("away")) }
-            // As with etcd: a cancelled task makes no calls.
+            // A cancelled task makes no calls, as with etcd.
             guard !Task.isCancelled else { return .failure(.notDone("cancelled")) }
             let result = Result { () throws(LogError) in try body(&state) }
             guard state.lost > 0 else { return result }

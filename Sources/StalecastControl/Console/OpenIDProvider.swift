@@ -42,7 +42,7 @@ struct OpenIDProvider: Sendable {
         let end = document["end_session_endpoint"]?.string.map { end in
             Result { try Self.secure("end_session_endpoint", end) }
         }
-        // Nobody needs it for a sign-in.
+        // A sign-in does not need it.
         endSession = try? end?.get()
         if case .failure(let error) = end { problem = "\(error)" } else { problem = nil }
         namesItself = document["authorization_response_iss_parameter_supported"]?.bool ?? false

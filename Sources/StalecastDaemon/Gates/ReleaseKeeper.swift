@@ -81,7 +81,7 @@ struct ReleaseKeeper: Sendable {
     private func facts(of release: Release, asksOutside: Bool, at time: UInt64) -> GateFacts {
         let (scope, version) = (release.scope, release.version)
         var facts = GateFacts()
-        // As they are now: what nodes say that are gone must not count.
+        // Nodes that are gone must not count: the list is of this moment.
         if let cluster { hub.propagation.setNodes(cluster.nodes.others) }
         facts.clients =
             hub.propagation.clients(ofRelease: version, in: scope)
