@@ -2,8 +2,11 @@
 
 #if defined(__linux__)
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 // libcurl's interface as far as it is used here. Numbers and layouts are part of its ABI, which never changed since
 // libcurl.so.4 of 2006; see curl/curl.h and curl/multi.h.
@@ -42,6 +45,30 @@ struct transfer {
   char error[error_size];
 };
 
+// Threads within libcurl, and whether the process has begun to exit.
+static atomic_int inside;
+static atomic_bool is_exiting;
+
+// While the process exits, OpenSSL frees what libcurl's calls work with: a call at that time ends in SIGSEGV. Runs
+// before OpenSSL's clean-up. Lets no call begin any more, and waits for those that have begun. One that waits for a
+// lookup may take long; it touches no TLS meanwhile, so after a second the exit goes on.
+static void keep_out(void) {
+  const struct timespec nap = {0, 1000000};
+  is_exiting = true;
+  for (int naps = 0; inside && naps < 1000; naps++) nanosleep(&nap, NULL);
+}
+
+static void enter(void) {
+  inside++;
+  if (!is_exiting) return;
+  inside--;
+  for (;;) pause();
+}
+
+static void leave(void) { inside--; }
+
+bool stalecast_transfers_end_at_exit(void) { return atexit(keep_out) == 0; }
+
 static bool load(void) {
   void *library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
   if (!library) return false;
@@ -60,10 +87,23 @@ static bool load(void) {
     *symbols[index].place = dlsym(library, symbols[index].name);
     if (!*symbols[index].place) return false;
   }
-  return curl.global_init(3) == 0;
+  enter();
+  // The last one to register is the first one to run. OpenSSL registers with the first option that is asked for; this
+  // one, OPENSSL_INIT_ATFORK, does nothing else. curl_global_init's take milliseconds, which an exit may fall into.
+  int (*initialise)(uint64_t, const void *) = (int (*)(uint64_t, const void *))dlsym(library, "OPENSSL_init_crypto");
+  if (initialise) initialise(0x20000, NULL);
+  bool is_ready = stalecast_transfers_end_at_exit() && curl.global_init(3) == 0;
+  leave();
+  return is_ready;
 }
 
-void *stalecast_transfers_new(void) { return load() ? curl.multi_init() : NULL; }
+void *stalecast_transfers_new(void) {
+  if (!load()) return NULL;
+  enter();
+  void *transfers = curl.multi_init();
+  leave();
+  return transfers;
+}
 
 static size_t took_head(char *bytes, size_t size, size_t count, void *transfer) {
   struct transfer *self = transfer;
@@ -75,6 +115,7 @@ static size_t took_body(char *bytes, size_t size, size_t count, void *transfer) 
   return self->on_body(self->context, (uint8_t *)bytes, size * count) ? size * count : 0;
 }
 
+// Within libcurl only.
 static void dispose(struct transfer *self) {
   if (self->easy) curl.easy_cleanup(self->easy);
   curl.slist_free_all(self->headers);
@@ -89,6 +130,7 @@ void *stalecast_transfer_begin(void *transfers, const char *method, const char *
   self->context = context;
   self->on_head = on_head;
   self->on_body = on_body;
+  enter();
   void *easy = self->easy = curl.easy_init();
   for (; *headers; headers++) {
     void *longer = curl.slist_append(self->headers, *headers);
@@ -125,24 +167,30 @@ void *stalecast_transfer_begin(void *transfers, const char *method, const char *
     fails = curl.easy_setopt(easy, opt_protocols, (long)(protocol_http | protocol_https)) ||
             curl.multi_add_handle(transfers, easy);
   }
-  if (!fails) return self;
-  dispose(self);
-  return NULL;
+  if (fails) dispose(self);
+  leave();
+  return fails ? NULL : self;
 }
 
 void stalecast_transfer_end(void *transfers, void *transfer) {
   struct transfer *self = transfer;
+  enter();
   curl.multi_remove_handle(transfers, self->easy);
   dispose(self);
+  leave();
 }
 
 void stalecast_transfer_pause(void *transfer, bool pauses) {
+  enter();
   curl.easy_pause(((struct transfer *)transfer)->easy, pauses ? 1 : 0);
+  leave();
 }
 
 void stalecast_transfers_perform(void *transfers) {
   int running;
+  enter();
   curl.multi_perform(transfers, &running);
+  leave();
 }
 
 void *stalecast_transfers_next(void *transfers, const char **problem) {
@@ -157,6 +205,7 @@ void *stalecast_transfers_next(void *transfers, const char **problem) {
   return NULL;
 }
 
+// Not counted as within libcurl: it waits, and touches no TLS.
 void stalecast_transfers_wait(void *transfers, int wake, int milliseconds) {
   struct waitfd extra = {wake, 1, 0};
   int ready;
@@ -164,6 +213,7 @@ void stalecast_transfers_wait(void *transfers, int wake, int milliseconds) {
 }
 
 #else
+bool stalecast_transfers_end_at_exit(void) { return true; }
 void *stalecast_transfers_new(void) { return NULL; }
 void *stalecast_transfer_begin(void *transfers, const char *method, const char *url, const char *const *headers,
                                const uint8_t *body, size_t length, const char *authority_file, void *context,

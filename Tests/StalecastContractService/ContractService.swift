@@ -8,9 +8,11 @@ import StalecastWire
 /// members are.
 ///
 ///     stalecast-contract-service [PORT] [--url-session]
+///     stalecast-contract-service --exit-after MICROSECONDS URL
 ///
 /// PORT is 8000 unless given; 0 takes a free one. With `--url-session` streams go over Foundation's `URLSession`, as
-/// they do on Apple's systems. The one line on standard output names the address.
+/// they do on Apple's systems. The one line on standard output names the address. The second form exits so
+/// long after the first event of eight connections, which live on.
 @main
 final class ContractService: Sendable {
     /// What the client can do, in the words of the protocol.
@@ -30,6 +32,7 @@ final class ContractService: Sendable {
 
     static func main() throws {
         let arguments = CommandLine.arguments.dropFirst()
+        if arguments.first == "--exit-after" { exitWithClients(arguments.dropFirst()) }
         let argument = arguments.first { $0 != urlSessionFlag } ?? "8000"
         guard let port = UInt16(argument) else {
             FileHandle.standardError.write(Data("\(argument) is not a port; give a number of 0 to 65535\n".utf8))
@@ -41,6 +44,26 @@ final class ContractService: Sendable {
         let server = try ContractServer(port: port) { service.answer($0) }
         FileHandle.standardOutput.write(Data("http://127.0.0.1:\(server.port)\n".utf8))
         server.run()
+        service.stop()
+    }
+
+    private static func exitWithClients(_ arguments: ArraySlice<String>) -> Never {
+        guard let wait = arguments.first.flatMap({ UInt32($0) }), let url = arguments.last.flatMap({ URL(string: $0) })
+        else { exit(2) }
+        let began = DispatchSemaphore(value: 0)
+        let connections = (0..<8).map { _ in
+            StaleConnection(endpoint: url, topics: ["PUSH_RC"]) { _ in began.signal() }
+        }
+        for connection in connections { connection.start() }
+        began.wait()
+        usleep(wait)
+        withExtendedLifetime(connections) { exit(0) }
+    }
+
+    private func stop() {
+        let (sessions, crowds) = lock.withLock { (self.sessions.values, self.crowds.values) }
+        for session in sessions { session.stop() }
+        for crowd in crowds { crowd.stop() }
     }
 
     private func answer(_ request: ContractServer.Request) -> ContractServer.Answer {

@@ -8,6 +8,10 @@
 // One line of a head, its line end included, or bytes of a body. False ends the transfer.
 typedef bool (*stalecast_piece)(void *context, const uint8_t *bytes, size_t count);
 
+// Lets the process exit at any moment, whatever a transfer does at that time. To be called before the first transfer's
+// thread begins. False when the process exits already.
+bool stalecast_transfers_end_at_exit(void);
+
 // What transfers run in; NULL when there is no libcurl, or none that is new enough (7.66).
 void *stalecast_transfers_new(void);
 

@@ -1,5 +1,9 @@
 package import Foundation
 
+#if os(Linux)
+    import CTransfers
+#endif
+
 /// The one thread on which all connections of the process live: timers, libcurl's transfers, and the steps of each
 /// connection. A process holds one connection, or in tests and gateways some thousands, which cost one thread together.
 ///
@@ -33,6 +37,9 @@ package final class LinkLoop: @unchecked Sendable {
             _ = fcntl(end, F_SETFD, FD_CLOEXEC)
         }
         wake = (ends[0], ends[1])
+        #if os(Linux)
+            _ = stalecast_transfers_end_at_exit()
+        #endif
     }
 
     /// Runs `work` on the loop, after what was given before. Any thread.
