@@ -110,6 +110,8 @@ async def test_the_sdk_counts_among_the_clients_that_have_a_version(page, daemon
     await publish(daemon, "one")
     begin(page, f"demo~{key}", {"kind": "user", "key": "carla"})
     shows(page, "one")
+    # The page shows what it fetched before its stream is there; and the one of the test before may still end.
+    assert await eventually(lambda: daemon.metric("stalecast_streams"), 1) == 1
     await publish(daemon, "two")
     shows(page, "two")
 

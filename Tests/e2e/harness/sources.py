@@ -41,7 +41,7 @@ async def source_of(daemon, scope="demo/firebase"):
     raise AssertionError(f"no source of {scope}")
 
 
-async def until(condition, what, timeout=10):
+async def until(condition, what, timeout=60):
     """Waits until the coroutine function returns something true, and returns that."""
     deadline = time.monotonic() + timeout
     while not (found := await condition()):
@@ -50,7 +50,7 @@ async def until(condition, what, timeout=10):
     return found
 
 
-async def problem(daemon, reason, timeout=10, scope="demo/firebase"):
+async def problem(daemon, reason, timeout=60, scope="demo/firebase"):
     """Waits until /status shows the scope's source with that reason; returns the error."""
     async def shown():
         error = (await source_of(daemon, scope)).get("error")
@@ -59,7 +59,7 @@ async def problem(daemon, reason, timeout=10, scope="demo/firebase"):
     return await until(shown, f"error {reason}", timeout)
 
 
-async def well(daemon, timeout=10, scope="demo/firebase"):
+async def well(daemon, timeout=60, scope="demo/firebase"):
     """Waits until the source is well."""
     async def shown():
         entry = await source_of(daemon, scope)
@@ -68,7 +68,7 @@ async def well(daemon, timeout=10, scope="demo/firebase"):
     return await until(shown, "good look", timeout)
 
 
-async def version(daemon, number, timeout=10, **scope):
+async def version(daemon, number, timeout=60, **scope):
     """Waits until the scope is at that version, and returns its parameters by name."""
     client = daemon.client(**scope)
     try:

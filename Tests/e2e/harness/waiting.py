@@ -3,7 +3,7 @@
 import asyncio
 
 
-async def eventually(read, wanted, timeout=5):
+async def eventually(read, wanted, timeout=30):
     """Waits until a figure is as wanted: gauges follow a moment later."""
     for _ in range(int(timeout / 0.02)):
         if (value := await read()) == wanted:

@@ -243,7 +243,9 @@ async def test_what_is_wrong_or_gone_changes_nothing_and_is_said_once(launch, tm
     path.write_text('{"parameters": ')
     error = await problem(daemon, "invalid_content")
     assert "JSON" in error["message"]
-    await asyncio.sleep(0.5)
+    looks = await daemon.metric("stalecast_source_looks_total")
+    while await daemon.metric("stalecast_source_looks_total") < looks + 3:
+        await asyncio.sleep(0.01)
     assert daemon.log_text().count("source cannot be used") == 1
     path.unlink()
     await problem(daemon, "not_found")
