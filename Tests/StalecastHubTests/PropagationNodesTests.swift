@@ -103,6 +103,20 @@ private func client(_ name: String) -> ClientIdentity { ClientIdentity(name)! }
         #expect(try #require(a.book.propagation(of: .demo)).clients.behind == 0)
     }
 
+    /// Versions follow each other faster than nodes tell of a client that moves between them: all have an older word.
+    @Test func aClientIsToldOfOnceForAllThatAreBehind() {
+        let a = Node()
+        for version in 1...3 { a.publish(VersionNumber(clamping: version), streams: 0) }
+        a.fetch("1", 3)
+        #expect(a.book.takeForeignFetches().count == 1)
+        let key = client("1").key(in: .demo)
+        for fetched in [1, 2, 1, 2] as [VersionNumber] {
+            a.book.seenElsewhere(RolloutTracker.ForeignFetch(key: key, scope: .demo, fetched: fetched, active: 0))
+        }
+        #expect(a.book.takeForeignFetches().map(\.fetched) == [3])
+        #expect(a.book.takeForeignFetches().isEmpty)
+    }
+
     @Test func countsForGatesAreThoseOfAllNodes() throws {
         var here = ReleaseClients()
         (here.fetched, here.failed, here.told, here.silent, here.answers, here.errors) = (1, 2, 3, 4, 5, 6)

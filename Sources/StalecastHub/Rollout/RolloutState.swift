@@ -25,12 +25,9 @@ struct RolloutState {
     private var departures = Departures()
     private var lastSweep: UInt32 = 0
     /// Sightings of clients that belong to no audience here; nil: not asked for.
-    var foreignFetches: [RolloutTracker.ForeignFetch]?
+    var sightings: Sightings?
     /// Sightings of versions that are to be announced here yet.
     private var early: [RolloutTracker.ForeignFetch] = []
-    /// Most sightings: as many as clients are counted one by one by default, so that those of one second always fit. A
-    /// client whose sighting is lost would be awaited until the next version.
-    private static let maxForeignFetches = 65_536
     private(set) var loops = 0
     private let began: UInt64
 
@@ -205,7 +202,7 @@ struct RolloutState {
     /// should, it tells the other.
     mutating func seenElsewhere(_ foreignFetch: RolloutTracker.ForeignFetch, at now: UInt64) {
         if foreignFetch.fetched > newest[foreignFetch.scope] ?? 0 {
-            if early.count < Self.maxForeignFetches { early.append(foreignFetch) }
+            if early.count < Sightings.most { early.append(foreignFetch) }
             return
         }
         guard let place = table.place(of: foreignFetch.key) else { return }
@@ -235,9 +232,9 @@ struct RolloutState {
     }
 
     private mutating func tell(_ place: Int, _ scope: Scope) {
-        guard let count = foreignFetches?.count, count < Self.maxForeignFetches else { return }
+        guard sightings != nil else { return }
         let (entry, key) = (table.entries[place], table.keys[place])
-        foreignFetches?.append(
+        sightings?.note(
             RolloutTracker.ForeignFetch(
                 key: key, scope: scope, fetched: VersionNumber(clamping: Int64(entry.fetched)),
                 active: VersionNumber(clamping: Int64(entry.active)),

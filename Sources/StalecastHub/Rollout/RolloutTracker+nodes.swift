@@ -32,15 +32,10 @@ extension RolloutTracker {
     }
 
     /// Begins to keep sightings for ``takeForeignFetches()``.
-    package func beginSharing() { write { $0.foreignFetches = [] } }
+    package func beginSharing() { write { $0.sightings = Sightings() } }
 
-    /// Sightings since the last call.
-    package func takeForeignFetches() -> [ForeignFetch] {
-        write { versions in
-            defer { if versions.foreignFetches != nil { versions.foreignFetches = [] } }
-            return versions.foreignFetches ?? []
-        }
-    }
+    /// Sightings since the last call, each client once.
+    package func takeForeignFetches() -> [ForeignFetch] { write { $0.sightings?.take() ?? [] } }
 
     /// Another node saw a client that may be of an audience here.
     package func seenElsewhere(_ foreignFetch: ForeignFetch) {
