@@ -14,16 +14,20 @@ private func client(_ name: String) -> ClientIdentity { ClientIdentity(name)! }
 @Suite(.timeLimit(.minutes(1))) struct SharedRolloutsTests {
     /// A node with one loop, which shares when it is told to.
     private final class Node: Sendable {
-        let hub = Hub(board: .make())
+        let hub: Hub
         let membership: Membership
         let rollouts: SharedRollouts
         private let loop: Int
         private let task = Mutex<Task<Void, Never>?>(nil)
 
         /// - Parameter isReleasing: version 2 is an open release.
-        init(_ name: String, _ records: MemoryRecords, owed: Int = 0, isReleasing: Bool = false) async throws {
+        init(
+            _ name: String, _ records: MemoryRecords, scopes: [Scope] = [.demo], owed: Int = 0,
+            isReleasing: Bool = false
+        ) async throws {
+            hub = Hub(board: .make(bindings: [TopicBinding(name: .pushRC, scopes: scopes)]))
             membership = Membership(name, records, clock: { .seconds(1_000_000) }, report: { _ in })
-            rollouts = SharedRollouts(membership, hub.propagation, [.demo]) { _, _ in
+            rollouts = SharedRollouts(membership, hub.propagation, scopes) { _, _ in
                 var counts = WebhookCounts()
                 (counts.owed, counts.delivered) = (owed, 1)
                 return counts
@@ -115,6 +119,24 @@ private func client(_ name: String) -> ClientIdentity { ClientIdentity(name)! }
         }
         #expect(a.hub.propagation.clientsElsewhere(ofRelease: 1, in: .demo) == ReleaseClients())
         for node in [a, b] { await node.end() }
+    }
+
+    @Test func manyBusyScopesAreReportedInTurns() async throws {
+        let records = MemoryRecords()
+        let scopes = try (0..<20).map { Scope(project: try ProjectID("busy\($0)"), namespace: .firebase) }
+        let a = try await Node("a", records, scopes: scopes)
+        try await eventually { a.membership.lease != nil }
+        for (number, scope) in scopes.enumerated() {
+            a.hub.announce(.make(1, sequence: CommitSequence(number + 1), scope: scope), at: 1)
+        }
+        var revisions: [[Int64]] = []
+        for _ in 0..<4 {
+            await a.rollouts.share()
+            revisions.append(try await records.all().records.filter { $0.name.kind == "way" }.map(\.revision).sorted())
+        }
+        #expect(revisions.map(\.count) == [8, 16, 20, 20])
+        #expect(revisions[3] == revisions[2], "what is told already is not told again")
+        await a.end()
     }
 
     @Test func aReportIsReadAsItWasWritten() throws {

@@ -23,6 +23,7 @@ INPUTS = {
     "body": (3.7, "kB", "one fetched answer with its head", "deploy/bench.sh --fetch"),
     "message": (0.6, "kB", "one message with TCP's and IP's headers", "curl -N …/v1/events"),
     "memory": (4.1, "kB", "of a stream: 0.13 of the daemon, 4.0 of the kernel", "stalecast load idle --subscribers 10000, and Slab of /proc/meminfo"),
+    "records": (2, "a second", "of one node for two minutes after a publish", "etcdctl watch --prefix /stalecast/production/record/"),
     "heartbeat": (25, "s", "between two comments", "edge.heartbeat"),
     "places": (100, "caches", "of a CDN that ask Edge", "chosen"),
     "round": (20, "s", "wait of a shared poll", "chosen"),
@@ -61,6 +62,9 @@ def streams(inputs, clients, within):
         ("seconds of a reconnect of all", spoken(each * v("connect") * 1e-6 / v("cores"))),
         ("GB sent for one publish, messages and fetches", spoken(clients * (v("message") + v("body")) / 1e6)),
         ("watches and leases in etcd", f"{machines:,}" if machines > 1 else "none"),
+        ("writes a second in etcd after a publish", spoken(machines * v("records")) if machines > 1 else "none"),
+        ("reads a second in etcd after a publish",
+         spoken(machines * (machines - 1) * v("records")) if machines > 1 else "none"),
     ]
 
 

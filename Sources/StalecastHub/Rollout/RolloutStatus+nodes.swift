@@ -108,8 +108,9 @@ extension StageTimes {
 struct OtherNodes {
     var reports: [String: [Scope: NodeRollouts]] = [:]
     var alive: Set<String> = []
-    /// A version that is older is not held up by a node that says nothing.
-    private static let patience = 10.0
+    /// Seconds after which a node that says nothing of a version is not waited for. Scopes take turns, so a report takes
+    /// the longer the more scopes there are; see ``SharedRollouts``.
+    private var patience: Double { 10 + Double(reports.values.map(\.count).max() ?? 0) / 2 }
 
     /// Reports of the nodes that live.
     func reports(of scope: Scope) -> [NodeRollouts] { alive.compactMap { reports[$0]?[scope] } }
@@ -117,11 +118,12 @@ struct OtherNodes {
     /// A version's way with what the others say.
     func together(_ own: RolloutStatus, _ sequence: CommitSequence, in scope: Scope) -> RolloutStatus {
         var (rolloutStatuses, isComplete): ([RolloutStatus], Bool) = ([], true)
+        let patience = patience
         for node in alive {
             let report = reports[node]?[scope]
             if let rolloutStatus = report?.statuses[own.version] {
                 rolloutStatuses.append(rolloutStatus)
-            } else if own.ageSeconds < Self.patience, report.map({ $0.head < sequence }) ?? true {
+            } else if own.ageSeconds < patience, report.map({ $0.head < sequence }) ?? true {
                 isComplete = false
             }
         }
