@@ -17,7 +17,7 @@ struct StatusReport {
         let tally = daemon.edge.tally
         let usage = ProcessUsage.now()
         let (reasons, health) = (await daemon.readiness.reasons(), await daemon.store.health)
-        return [
+        var object: JSONObject = [
             "version": .string(DaemonVersion.text), "revision": .string(DaemonVersion.revision),
             "pid": .int(ProcessInfo.processInfo.processIdentifier),
             "startedAt": .string(daemon.startedAt.description),
@@ -53,6 +53,8 @@ struct StatusReport {
                 "descriptors": .int(usage.descriptors),
             ],
         ]
+        object["cluster"] = daemon.cluster.map { ["name": .string($0.name)] }
+        return .object(object)
     }
 
     /// The member `auth`: requests whose credentials were refused, at both listeners, and those that would have been

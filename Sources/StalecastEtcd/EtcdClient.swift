@@ -44,6 +44,9 @@ package final class EtcdClient: Sendable {
     /// Time that a call has at present.
     package var timeLimit: Duration { state.withLock { $0.pace.limit } }
 
+    /// Time that etcd takes to answer a call, smoothed; nil before the first answer.
+    package var delay: Duration? { state.withLock { $0.pace.smoothed } }
+
     package func close() { state.withLock { $0.connection.take() }?.close() }
 
     // MARK: Calls

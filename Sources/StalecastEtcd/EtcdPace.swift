@@ -3,7 +3,8 @@
 package struct EtcdPace: Sendable, Hashable {
     private let least: Duration
     private let most: Duration
-    private var smoothed: Duration?
+    /// Time that a call takes, smoothed; nil before the first answer.
+    package private(set) var smoothed: Duration?
     private var variation: Duration = .zero
     /// Calls in a row that ran out of their time.
     private var misses = 0

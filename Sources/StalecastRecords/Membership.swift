@@ -135,8 +135,24 @@ package final class Membership: Sendable {
             ]
             object["advertise"] = record.addresses["control"].map { .string($0) }
             if record.isEdge { object["role"] = "edge" }
+            object["etcdDelaySeconds"] = record.etcdDelayMs.map { .double(Double($0) / 1000) }
+            object["unverifiedSeconds"] = record.unverifiedSeconds.map { .int($0) }
             let differences = all[node].map { record.differences(from: $0) } ?? []
             if !differences.isEmpty { object["differs"] = .array(differences.map(JSONValue.string)) }
+            return .object(object)
+        }
+    }
+
+    /// Nodes that were cut off or ended in the last hour, as the API lists them.
+    package var goneJSON: [JSONValue] {
+        let (gone, now) = (state.withLock { $0.nodes.gone }, clock())
+        return gone.sorted { $0.key < $1.key }.map { id, last in
+            var object: JSONObject = [
+                "id": .string(id), "head": .string(String(last.record.head.sequence)),
+                "goneSeconds": .int((now - last.since).components.seconds),
+            ]
+            object["advertise"] = last.record.addresses["control"].map { .string($0) }
+            if last.record.isEdge { object["role"] = "edge" }
             return .object(object)
         }
     }

@@ -21,6 +21,10 @@ package struct NodeRecord: Sendable, Hashable {
     package var isLeaving = false
     /// It only follows the log: it has no assignments and proposes nothing.
     package var isEdge = false
+    /// Milliseconds that etcd takes to answer it; nil: not known. See ``note(delay:unverified:)``.
+    package private(set) var etcdDelayMs: Int?
+    /// Least age of its copy of the log, in seconds; nil while the log has confirmed it lately.
+    package private(set) var unverifiedSeconds: Int64?
     /// Run of the program: two daemons with one node id differ in it.
     package var instance = ""
 
@@ -50,7 +54,22 @@ package struct NodeRecord: Sendable, Hashable {
         }
         isEdge = document["role"]?.string == Self.edge
         isLeaving = document["leaving"]?.bool ?? false
+        etcdDelayMs = document["etcdDelayMs"]?.int64.map { Int(Self.limited($0)) }
+        unverifiedSeconds = document["unverifiedSeconds"]?.int64.map(Self.limited)
         instance = document["instance"]?.string ?? ""
+    }
+
+    /// Notes what this node measures. A small change is left out, because each change of the record is a write to etcd.
+    ///
+    /// - Parameters:
+    ///   - delay: noted when it differs by more than a quarter, and by 5 ms.
+    ///   - unverified: age of its copy; nil while that is usual. Noted when it has doubled.
+    package mutating func note(delay: Duration?, unverified: Duration?) {
+        if let delay = delay?.milliseconds, etcdDelayMs.map({ abs(delay - $0) > max($0 / 4, 4) }) ?? true {
+            etcdDelayMs = delay
+        }
+        guard let age = unverified?.components.seconds else { return unverifiedSeconds = nil }
+        if age >= (unverifiedSeconds ?? 0) * 2 { unverifiedSeconds = age }
     }
 
     /// Names of settings that differ at another node, in order; a node of a program that says nothing of that has none.
@@ -76,6 +95,8 @@ package struct NodeRecord: Sendable, Hashable {
         if isEdge { document["role"] = .string(Self.edge) }
         // Programs that know no edges must not give one an assignment.
         if isLeaving || isEdge { document["leaving"] = true }
+        document["etcdDelayMs"] = etcdDelayMs.map { .int($0) }
+        document["unverifiedSeconds"] = unverifiedSeconds.map { .int($0) }
         var listeners = JSONObject()
         for (name, address) in addresses.sorted(by: { $0.key < $1.key }) { listeners[name] = .string(address) }
         document["addresses"] = .object(listeners)
@@ -95,13 +116,19 @@ package struct NodeRecord: Sendable, Hashable {
     }
 
     /// Count that another node reports, limited: it may be anything, and sums of it must not overflow.
-    private static func count(_ value: JSONValue?) -> Int64 { min(max(value?.int64 ?? 0, 0), 1 << 40) }
+    private static func count(_ value: JSONValue?) -> Int64 { limited(value?.int64 ?? 0) }
+
+    private static func limited(_ count: Int64) -> Int64 { min(max(count, 0), 1 << 40) }
 }
 
 /// Living nodes, and the time since when it has been these. Times are of a clock that goes on while the machine sleeps.
 package struct LivingNodes: Sendable {
     package private(set) var nodes: [String: NodeRecord] = [:]
+    /// Nodes that went away in the last hour, and have not come back: last record, and time since when it is gone.
+    package private(set) var gone: [String: (record: NodeRecord, since: Duration)] = [:]
     private var changed: Duration = .zero
+    private static let remembered = Duration.seconds(3600)
+    private static let mostRemembered = 100
 
     package init() {}
 
@@ -111,6 +138,12 @@ package struct LivingNodes: Sendable {
         // Edges come and go without moving an assignment.
         let isEdge = record?.isEdge ?? nodes[id]?.isEdge ?? false
         if !isEdge, (nodes[id] == nil) != (record == nil) || isBack { changed = now }
+        gone = gone.filter { now - $1.since < Self.remembered }
+        if record != nil {
+            gone[id] = nil
+        } else if let last = nodes[id], gone.count < Self.mostRemembered {
+            gone[id] = (last, now)
+        }
         nodes[id] = record
     }
 

@@ -45,6 +45,27 @@ import stalecast
         #expect(Self.page(["unverifiedSeconds": .double(4.2)]).contains(": ready\n"), "nodes look each 5 s")
     }
 
+    @Test func aPageSaysHowFarAndHowOldEachNodeIs() {
+        let page = Self.page([
+            "logHead": "17",
+            "nodes": [
+                ["id": "a", "head": "17", "etcdDelaySeconds": 0],
+                ["id": "fra1", "role": "edge", "head": "15", "etcdDelaySeconds": .double(0.31), "subscribers": 500],
+                ["id": "fra2", "role": "edge", "head": "17", "unverifiedSeconds": 48],
+            ],
+            "gone": [["id": "fra3", "role": "edge", "head": "9", "goneSeconds": 240, "advertise": "https://fra3"]],
+        ])
+        let rows = page.split(separator: "\n")
+        for (id, words) in [
+            ("a ", ["< 1 ms", "current"]), ("fra1", ["310 ms", "2 behind", "500"]),
+            ("fra2", ["not confirmed for 48.0 s"]),
+            ("fra3", ["edge", "cut off or ended 240.0 s ago", "https://fra3"]),
+        ] {
+            let row = rows.first { $0.hasPrefix(id) } ?? ""
+            for word in words { #expect(row.contains(word), "\(word) is not in \(row)") }
+        }
+    }
+
     @Test func anEdgeHasAnotherHashAndDiffersWhereItSaysSo() {
         func nodes(differing parts: JSONValue) -> JSONValue {
             [

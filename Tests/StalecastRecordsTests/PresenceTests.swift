@@ -37,6 +37,37 @@ import Testing
         #expect(nodes.subscribers(of: .pushRC) == .max && nodes.subscribers(of: .pushRCServer) == 2)
     }
 
+    @Test func aRecordTellsOfMeasurementsThatHaveChangedMuch() {
+        var record = NodeRecord()
+        func noted(_ delay: Int?, _ age: Int?) -> NodeRecord {
+            record.note(delay: delay.map { .milliseconds($0) }, unverified: age.map { .seconds($0) })
+            #expect(NodeRecord(record.encoded) == record)
+            return record
+        }
+        #expect(noted(nil, nil) == NodeRecord())
+        #expect(noted(0, nil).etcdDelayMs == 0, "less than a millisecond")
+        #expect(noted(4, nil).etcdDelayMs == 0)
+        #expect(noted(300, nil).etcdDelayMs == 300)
+        for other in [230, 370] { #expect(noted(other, nil).etcdDelayMs == 300) }
+        #expect(noted(nil, 13).etcdDelayMs == 300 && record.unverifiedSeconds == 13)
+        #expect(noted(220, 25).unverifiedSeconds == 13 && record.etcdDelayMs == 220)
+        #expect(noted(220, 26).unverifiedSeconds == 26)
+        #expect(noted(220, nil).unverifiedSeconds == nil)
+    }
+
+    @Test func nodesThatWentAwayAreRememberedForAnHour() {
+        var nodes = LivingNodes()
+        for id in ["a", "b"] { nodes.heard(NodeRecord(), of: id, now: .zero) }
+        nodes.heard(nil, of: "a", now: .seconds(10))
+        nodes.heard(nil, of: "unknown", now: .seconds(10))
+        #expect(nodes.gone.mapValues(\.since) == ["a": .seconds(10)])
+        nodes.heard(NodeRecord(), of: "a", now: .seconds(20))
+        #expect(nodes.gone.isEmpty && nodes.nodes.count == 2)
+        nodes.heard(nil, of: "a", now: .seconds(30))
+        nodes.heard(nil, of: "b", now: .seconds(3631))
+        #expect(nodes.gone.keys.sorted() == ["b"])
+    }
+
     @Test func nodesSayWhereTheyDiffer() {
         var (ours, theirs) = (NodeRecord(), NodeRecord())
         ours.settings = ["store": "1", "topics": "2", "webhooks": "3"]

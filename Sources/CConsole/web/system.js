@@ -42,10 +42,21 @@ export const health = {show({content, offer, fresh, link}) {
   offer(null, "stalecast status")
   if (!guarded(content)) return
   const head = h("div", {class: "headline"}), cards = h("div", {class: "columns"}), certificates = h("section")
+  const nodes = table({label: "Nodes", key: row => row.id, filter: false, empty: "No node has been heard of yet.", columns: [
+    {name: "id", label: "Node", value: row => row.id}, {name: "role", label: "Role", value: row => row.role ?? "core"},
+    {name: "control", label: "Control", value: row => row.advertise ?? "–"},
+    {name: "head", label: "Head", numeric: true, value: row => row.head},
+    {name: "etcd", label: "etcd answers in", numeric: true, value: row => row.etcdDelaySeconds ?? 0,
+      cell: row => row.etcdDelaySeconds === undefined ? "–" : span(row.etcdDelaySeconds * 1000)},
+    {name: "copy", label: "Copy", value: row => row.goneSeconds ?? row.unverifiedSeconds ?? 0, cell: row =>
+      row.goneSeconds !== undefined ? chip(`cut off or ended ${span(row.goneSeconds * 1000)} ago`, "bad")
+        : row.unverifiedSeconds ? chip(`not confirmed for ${span(row.unverifiedSeconds * 1000)}`, "bad")
+          : row.behind > 0 ? `${count(row.behind)} behind` : chip("current", "good")}]})
   let before
   return each(2000, async signal => {
     const seen = await read("/status", {signal})
     fresh(seen)
+    const cluster = seen.cluster && await read("/v1/cluster", {signal})
     const {edge, fetch: fetches, store, webhooks, process, clients} = seen
     const at = performance.now()
     const rate = before ? (edge.deliveries - before.deliveries) / (at - before.at) * 1000 : null
@@ -81,6 +92,8 @@ export const health = {show({content, offer, fresh, link}) {
       h("ul", null, seen.certificates.map(one => h("li", null,
       facts(Object.entries(one).map(([name, value]) => [name,
       given(typeof value === "string" ? value : JSON.stringify(value))])))))] : null)
-    if (!content.contains(head)) replace(content, head, cards, certificates)
+    if (cluster) nodes.update([...cluster.nodes.map(node => ({...node, behind: cluster.logHead - node.head})), ...cluster.gone])
+    if (!content.contains(head)) replace(content, head, cards, cluster ? h("h2", null, "Nodes") : null, cluster ? nodes : null,
+      certificates)
   }, error => { if (!content.contains(head)) replace(content, state("error", error.message)) })
 }}

@@ -81,6 +81,7 @@ extension ControlOperations {
                 "auth": .objectSchema(
                     ["refused": ["type": "integer"], "observed": ["type": "integer"]],
                     required: ["refused", "observed"]),
+                "cluster": .objectSchema(["name": ["type": "string"]], required: ["name"]),
                 "store": ["type": "object"], "process": ["type": "object"],
             ], required: ["version", "pid", "ready", "cursor", "scopes", "topics", "edge", "store"]),
         "Timeline": .objectSchema(

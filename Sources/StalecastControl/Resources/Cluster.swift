@@ -185,11 +185,19 @@ extension ControlOperations {
                         [
                             "id": text, "version": text, "head": text, "configurationHash": text,
                             "differs": .listSchema(text), "subscribers": number, "advertise": text,
-                            "role": .enumSchema(["edge"]),
+                            "role": .enumSchema(["edge"]), "etcdDelaySeconds": ["type": "number"],
+                            "unverifiedSeconds": number,
                         ], required: ["id", "version", "head", "configurationHash", "subscribers"])),
+                "gone": .listSchema(
+                    .objectSchema(
+                        [
+                            "id": text, "head": text, "goneSeconds": number, "advertise": text,
+                            "role": .enumSchema(["edge"]),
+                        ], required: ["id", "head", "goneSeconds"])),
             ],
             required: [
                 "name", "node", "epoch", "head", "logHead", "ready", "whole", "unverifiedSeconds", "etcd", "nodes",
+                "gone",
             ]),
         "LogMetadata": .objectSchema(
             ["epoch": text, "minimumVersion": number], required: ["epoch", "minimumVersion"]),

@@ -67,9 +67,11 @@ extension ClusterParts {
         while !Task.isCancelled {
             let presence = await parts.edge.presence()
             let (head, isStalled) = (await node.follower.head, await node.stalledFor > Self.longestStall)
+            let unverified = await knownAge()?.unverified
             nodes.update { record in
                 record.version = DaemonVersion.text
                 (record.head, record.isLeaving) = (head, isStalled)
+                record.note(delay: etcdDelay, unverified: unverified)
                 record.topics = [:]
                 for (topic, transports) in presence.counts.values.joined() {
                     record.topics[topic, default: 0] += Int64(transports.values.reduce(0, +))

@@ -93,6 +93,7 @@ final class ClusterParts: Sendable {
 
     var name: String { cluster.name }
     var etcdFigures: EtcdFigures { connection.client.figures }
+    var etcdDelay: Duration? { connection.client.delay }
 
     /// Time of a clock that only goes forward.
     static let now: @Sendable () -> Duration = { .nanoseconds(Int64(clamping: stalecast_monotonic_ns())) }
@@ -222,6 +223,7 @@ extension ClusterParts {
             "name": .string(name), "node": .string(node.name), "epoch": .string(store.epoch.description),
             "head": .string(String(follower.head.sequence)), "ready": .bool(follower.isReady),
             "whole": .bool(follower.isWhole), "etcd": .array(await members.json), "nodes": .array(nodes.json),
+            "gone": .array(nodes.goneJSON),
             "logHead": .string(String(max(follower.head.sequence, await node.figures.newest))),
         ]
         object["publishId"] = follower.head.publish.map { .string($0.description) }

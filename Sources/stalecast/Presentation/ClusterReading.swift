@@ -54,11 +54,28 @@ package struct ClusterReading {
         TextTable(
             [
                 .id("NODE") { text("id", of: $0) }, .id("ROLE") { $0.word("role", "core") },
-                .id("VERSION") { text("version", of: $0) }, .right("HEAD") { text("head", of: $0) },
-                .right("SUBSCRIBERS") { text("subscribers", of: $0) },
+                .id("VERSION") { $0["goneSeconds"] == nil ? text("version", of: $0) : "" },
+                .right("HEAD") { text("head", of: $0) },
+                .right("SUBSCRIBERS") { $0["goneSeconds"] == nil ? text("subscribers", of: $0) : "" },
+                .right("ETCD") { delay(of: $0) },
+                .id("COPY") { state(of: $0) },
                 .extra("CONFIGURATION") { String($0.word("configurationHash", "").prefix(12)) },
                 .extra("CONTROL") { $0.word("advertise", "") },
-            ], of: status.items("nodes"))
+            ], of: status.items("nodes") + status.items("gone"))
+    }
+
+    private func delay(of node: JSONValue) -> String {
+        guard let delay = node["etcdDelaySeconds"]?.seconds else { return "" }
+        return delay < .milliseconds(1) ? "< 1 ms" : "\(delay.milliseconds) ms"
+    }
+
+    /// State of a node's copy of the log, as this node knows it.
+    private func state(of node: JSONValue) -> String {
+        if let gone = node["goneSeconds"]?.seconds { return "cut off or ended \(gone.inSeconds) ago" }
+        if let age = node["unverifiedSeconds"]?.seconds { return "not confirmed for \(age.inSeconds)" }
+        let newest = status["logHead"]?.int64 ?? status["head"]?.int64 ?? 0
+        guard let head = node["head"]?.int64, head < newest else { return "current" }
+        return "\(newest - head) behind"
     }
 
     /// Difference between nodes that should be alike; nil when they are.

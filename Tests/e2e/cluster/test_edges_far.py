@@ -93,6 +93,10 @@ async def test_edges_behind_a_proxy_of_etcd_over_a_slow_line(one, far):
             done = sum(value for (name, text), value in calls.items() if name.endswith("etcd_requests_total"))
             assert done > 10 and failed < done / 4, f"{failed} of {done} calls had no answer"
         await until(lambda: nodes_at(a, 4), "the edges' records")
+        await until(lambda: far_away(a, {"e1", "e2", "e3"}), "how long etcd takes to answer the edges")
+        edges[0].stop()
+        gone = await until(lambda: gone_at(a), "that an edge has gone")
+        assert [(node["id"], node["role"]) for node in gone] == [("e1", "edge")]
         for stream in streams:
             stream.close()
 
@@ -103,6 +107,16 @@ async def is_fetched(edge, version):
 
 async def nodes_at(node, count):
     return len((await ask(node, "GET", "/v1/cluster")).json()["nodes"]) == count
+
+
+async def far_away(node, names):
+    """Whether etcd takes a while to answer these nodes."""
+    nodes = (await ask(node, "GET", "/v1/cluster")).json()["nodes"]
+    return names <= {one["id"] for one in nodes if one.get("etcdDelaySeconds", 0) > 0.2}
+
+
+async def gone_at(node):
+    return (await ask(node, "GET", "/v1/cluster")).json()["gone"]
 
 
 def reads(edge):
