@@ -86,7 +86,8 @@ package struct LoadTarget: Sendable {
     }
 
     private static func greet(_ tls: TLSClient, _ descriptor: Int32) -> String? {
-        let session = tls.session(over: descriptor)
+        let session: TLSSession
+        do { session = try tls.session(over: descriptor) } catch { return error.description }
         defer { session.free() }
         while true {
             switch session.shakeHands() {

@@ -52,8 +52,12 @@ struct LoopSockets {
         if isBound, LoadTarget.startConnecting(descriptor, to: target.socketAddress) == 0 || errno == EINPROGRESS,
             stalecast_epoll_add(epoll, descriptor, UInt64(index)) == 0
         {
-            if let tls = target.tls { sealed[descriptor] = (tls.session(over: descriptor), []) }
-            return descriptor
+            guard let tls = target.tls else { return descriptor }
+            if let session = try? tls.session(over: descriptor) {
+                sealed[descriptor] = (session, [])
+                return descriptor
+            }
+            errno = ENOMEM
         }
         let error = errno
         close(descriptor)

@@ -30,8 +30,8 @@ package final class TLSClient: @unchecked Sendable {
     deinit { SSL_CTX_free(raw) }
 
     /// A connection over a non-blocking socket that stands; its handshake begins with the first call that needs it.
-    package func session(over fd: Int32) -> TLSSession {
-        guard let ssl = SSL_new(raw) else { preconditionFailure("no memory for a TLS connection") }
+    package func session(over fd: Int32) throws(TLSProblem) -> TLSSession {
+        let ssl = try TLSSession.make(raw)
         SSL_set_connect_state(ssl)
         SSL_set_shed_handshake_config(ssl, 1)
         if X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) != 1 {

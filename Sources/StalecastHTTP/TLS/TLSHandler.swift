@@ -31,9 +31,9 @@ final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler, @unchecke
     /// Time for a client to read the last bytes it is sent: as long as nothing else waits for it.
     private static let patience: TimeAmount = .seconds(1)
 
-    init(_ origin: TLSContext) {
+    init(_ origin: TLSContext) throws(TLSProblem) {
         self.origin = origin
-        session = TLSSession(origin)
+        session = try TLSSession(origin)
         phase = .shaking
     }
 

@@ -77,7 +77,7 @@ package final class TLSServer: Sendable {
     }
 
     /// The end of a new connection's pipeline where records come in.
-    func handler() -> TLSHandler { TLSHandler(state.withLock { $0.context }) }
+    func handler() throws(TLSProblem) -> TLSHandler { try TLSHandler(state.withLock { $0.context }) }
 }
 
 /// Connections by address within the current second.

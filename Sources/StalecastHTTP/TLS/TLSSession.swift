@@ -12,13 +12,18 @@ package struct TLSSession: @unchecked Sendable {
     /// - Parameter raw: owned from here on.
     init(_ raw: OpaquePointer) { self.raw = raw }
 
-    init(_ context: TLSContext) {
-        guard let raw = SSL_new(context.raw) else { preconditionFailure("no memory for a TLS connection") }
-        self.raw = raw
+    /// The server's side of a new connection.
+    init(_ context: TLSContext) throws(TLSProblem) {
+        self.raw = try Self.make(context.raw)
         SSL_set_accept_state(raw)
         // What only the handshake needs goes with it: 1.3 kB.
         SSL_set_shed_handshake_config(raw, 1)
         useMemory()
+    }
+
+    static func make(_ context: OpaquePointer) throws(TLSProblem) -> OpaquePointer {
+        guard let raw = SSL_new(context) else { throw TLSProblem("no memory for a TLS connection") }
+        return raw
     }
 
     /// Frees it, and says nothing.
