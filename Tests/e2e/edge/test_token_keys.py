@@ -181,6 +181,6 @@ async def test_the_address_guard_holds_for_key_sets(launch, tmp_path):
     key = Key()
     with Receiver() as server:
         daemon = launch(configs.config(auth=auth(issuer(f"https://127.0.0.1:{server.port}/keys"))))
-        await asyncio.sleep(1.5)
+        assert await eventually(lambda: daemon.metric("stalecast_issuer_keys_failing"), 1) == 1
         assert server.connections == 0
         assert await status(daemon, key.token()) == 503

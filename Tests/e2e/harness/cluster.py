@@ -154,7 +154,7 @@ def wait_for_endpoints(node, timeout=40):
         time.sleep(0.01)
 
 
-async def fetched_version(node, connection=None, cursor=None, timeout=10):
+async def fetched_version(node, connection=None, cursor=None, timeout=40):
     """The version that a stock client's fetch gets at this node, None when it is refused (503); and the answer."""
     headers = [("Content-Type", "application/json")] + ([("X-Stalecast-Cursor", cursor)] if cursor else [])
     used = connection or Connection(node.edge)

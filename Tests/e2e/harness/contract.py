@@ -32,7 +32,7 @@ class ContractService:
         whole = url if url.startswith("http") else self.url + url
         request = urllib.request.Request(whole, data=data, method=method, headers={"Content-Type": "application/json"})
         try:
-            with urllib.request.urlopen(request, timeout=5) as answer:
+            with urllib.request.urlopen(request, timeout=40) as answer:
                 text = answer.read()
                 return answer.status, answer.headers, json.loads(text) if text else None
         except urllib.error.HTTPError as error:
@@ -205,12 +205,12 @@ class Client:
         assert arrival.path.rsplit("/", 1)[1] == str(self.taken), arrival.path
         return json.loads(arrival.body)
 
-    def event(self, timeout=5):
+    def event(self, timeout=40):
         report = self.next(timeout)
         assert report["kind"] == "event", report
         return report["event"]
 
-    def error(self, timeout=5):
+    def error(self, timeout=40):
         report = self.next(timeout)
         assert report["kind"] == "error", report
         return report["comment"]

@@ -60,7 +60,7 @@ class Poller:
             self.versions += versions_in(answer)
             self.cursor = answer.json()["cursor"]
 
-    async def version_at_least(self, version, timeout=10):
+    async def version_at_least(self, version, timeout=40):
         deadline = time.monotonic() + timeout
         while not any(v >= version for v in self.versions):
             if self.task.done():

@@ -90,7 +90,7 @@ class Stream:
 
     @classmethod
     async def open(cls, port, topics=("PUSH_RC",), *, last_event_id=None, http="1.1", headers=(), target=None,
-                   receive_buffer=None, reading=True, timeout=10, **query):
+                   receive_buffer=None, reading=True, timeout=40, **query):
         """Connects and reads the head. `reading=False`: leaves the rest in the socket (a stalled reader)."""
         self = cls(last_id=last_event_id or "")
         sock = socket.socket()
@@ -162,7 +162,7 @@ class Stream:
     def versions(self):
         return [frame.version for frame in self.messages]
 
-    async def until(self, condition, timeout=10, what="the expected frames"):
+    async def until(self, condition, timeout=40, what="the expected frames"):
         """Waits until `condition(self)` is true; a stream that ends or stays silent before is a failure."""
         deadline = time.monotonic() + timeout
         while not condition(self):
@@ -181,17 +181,17 @@ class Stream:
             raise self.fault
         return self
 
-    async def synced(self, timeout=10):
+    async def synced(self, timeout=40):
         """Waits for the `synced` event and returns it."""
         assert self.head.status == 200, f"no stream: {self.head}"
         await self.until(lambda s: any(f.name == "synced" for f in s.events), timeout, "synced event")
         return next(frame for frame in self.events if frame.name == "synced")
 
-    async def version_at_least(self, version, timeout=10):
+    async def version_at_least(self, version, timeout=40):
         await self.until(lambda s: any(v >= version for v in s.versions), timeout, f"message ≥ {version}")
         return next(frame for frame in self.messages if frame.version >= version)
 
-    async def end(self, timeout=10):
+    async def end(self, timeout=40):
         """Waits until the server ended the stream; returns how."""
         await self.until(lambda s: s.ended is not None, timeout, "end of the stream")
         return self.ended
