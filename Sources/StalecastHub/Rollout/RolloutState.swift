@@ -61,6 +61,8 @@ struct RolloutState {
             isPartial: isPartial, startedAt: now, announceTime: time)
         if isStored { rollout.record = .ended }
         gather(&rollout, in: change.scope)
+        // A staged version has an entry for each of its stages.
+        for index in list.indices where list[index].version != change.version { list[index].overtake() }
         list = list.suffix(Self.ring - 1) + [rollout]
         rollouts[change.scope] = list
         newest[change.scope] = change.version

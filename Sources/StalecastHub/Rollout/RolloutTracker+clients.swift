@@ -173,9 +173,11 @@ extension RolloutState {
         let label = names.labels[entry.label]
         let failure = failures[table.keys[place]]
         let wanted = rollout?.number ?? 0
+        // A client in the version's audience holds an older version, even if it never named one.
+        let isAwaited = rollout.map { !$0.isPartial && entry.cohort & $0.bit != 0 } ?? false
         let state: KnownClient.State =
             failure != nil && entry.active < wanted
-            ? .failed : entry.fetched >= wanted ? .current : entry.fetched == 0 ? .unknown : .behind
+            ? .failed : entry.fetched >= wanted ? .current : entry.fetched > 0 || isAwaited ? .behind : .unknown
         let missing = (rollouts[names.scope(entry.scope)] ?? []).first {
             entry.cohort & $0.bit != 0 && entry.fetched < $0.number
         }

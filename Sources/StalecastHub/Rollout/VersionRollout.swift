@@ -13,6 +13,9 @@ struct VersionRollout {
     /// Its place in the scope's ring.
     let bit: UInt32
     let isPartial: Bool
+    /// A newer version was announced while some of the audience did not have this one. Clients that leave later or get
+    /// the newer one do not make it converge.
+    private(set) var isOvertaken = false
     var loops: [Int: StreamCounts] = [:]
     var clients = Clients()
     var times = Times()
@@ -77,6 +80,11 @@ struct VersionRollout {
     var number: UInt32 { UInt32(clamping: version.rawValue) }
     var streamCounts: StreamCounts { loops.values.reduce(into: StreamCounts()) { $0.merge($1) } }
 
+    /// A newer version is announced in the scope.
+    mutating func overtake() {
+        if clients.fetched < clients.awaited || streamCounts.backlogged > 0 { isOvertaken = true }
+    }
+
     private func elapsed(_ now: UInt64) -> UInt64 { now > startedAt ? now - startedAt : 0 }
 
     /// A loop tells how far its streams are.
@@ -103,7 +111,7 @@ struct VersionRollout {
     private func end(unknown: Int, weight: Int, isComplete: Bool) -> RolloutStatus.State? {
         let streamCounts = streamCounts
         let hasAll = clients.fetched >= clients.awaited
-        guard isComplete, streamCounts.backlogged == 0, unknown == 0, hasAll else { return nil }
+        guard !isOvertaken, isComplete, streamCounts.backlogged == 0, unknown == 0, hasAll else { return nil }
         // Clients that were there at the announcement may not be back yet.
         if isPartial, clients.awaited == 0 { return nil }
         if clients.audience == 0, streamCounts.streams == 0, streamCounts.polls == 0 { return .noAudience }

@@ -286,7 +286,7 @@ async def test_what_ended_is_in_the_store_and_names_can_be_off(launch):
     stream = await Stream.open(daemon.edge, client="a-name-nobody-may-see")
     version = await daemon.client().publish(marked("one"))
     row = (await propagation(daemon, "propagation:laggards"))["laggards"][0]
-    assert "client" not in row and "address" not in row and row["state"] == "unknown"
+    assert "client" not in row and "address" not in row and row["state"] == "behind"
     await get(daemon.edge, "a-name-nobody-may-see")
     assert (await propagation(daemon))["state"] == "CONVERGED"
     await asyncio.sleep(22)
