@@ -61,7 +61,7 @@ extension Daemon.Parts {
         return Timeline.Sample(
             streams: tally.streams + tally.polls,
             deliveries: tally.deliveries.values.reduce(0, +) + webhooks.delivered, fetches: tally.fetches.total,
-            failures: webhooks.failed + tally.fetches.refused.values.reduce(0, +))
+            failures: webhooks.failed + tally.fetches.failures)
     }
 
     /// Answer of `GET /v1/timeline`.

@@ -123,6 +123,28 @@ import Testing
         }
     }
 
+    @Test func aFetchThatIsWrongIsNoFailureOfOurs() async throws {
+        try await with { live in
+            let client = live.client()
+            client.send(request("{nonsense"))
+            try client.read(untilText: "\r\n\r\n")
+            #expect(client.text.hasPrefix("HTTP/1.1 400 "))
+            try await live.wait { $0.fetches.refused == [400: 1] }
+            #expect(live.edge.tally.fetches.failures == 0)
+        }
+    }
+
+    @Test func aClientThatClosesAfterItsAnswerIsNoLoss() async throws {
+        try await with { live in
+            let client = live.client()
+            client.send(request())
+            #expect(try answer(client).contains("UPDATE"))
+            client.close()
+            try await live.wait { $0.accepted == 1 && live.edge.connections == 0 }
+            #expect(live.edge.tally.drops.isEmpty)
+        }
+    }
+
     @Test func aBodyThatDoesNotComeIsRefusedInTime() async throws {
         try await with({ $0.headerTimeout = .milliseconds(200) }) { live in
             let client = live.client()

@@ -125,7 +125,7 @@ import Testing
         guard case .state(let request)? = Self.find("GET /v1/state?topic=a HTTP/1.1\r\nHost: x\r\n\r\n") else {
             return #expect(Bool(false), "not recognised")
         }
-        #expect(request.topics.map(\.description) == ["a"])
+        #expect(request.topics.map(\.description) == ["a"] && request.kind == .state)
     }
 
     /// Whatever the recogniser accepts, NIO's parser must accept with the same meaning. Mutations of good requests,

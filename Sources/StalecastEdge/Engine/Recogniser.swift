@@ -95,10 +95,13 @@ package struct Recogniser {
         }
         guard index == bytes.count else { return nil }
         let kind: StreamRequest.Kind = if case .events = path { .events } else { .poll }
-        guard let request = try? StreamRequest(kind: kind, query: query, headers: headers, maxTopics: maxTopics) else {
+        guard var request = try? StreamRequest(kind: kind, query: query, headers: headers, maxTopics: maxTopics) else {
             return nil
         }
-        if case .state = path { return .state(request) }
+        if case .state = path {
+            request.kind = .state
+            return .state(request)
+        }
         // Shared polls are few, because a cache stands in front of them: the Front alone knows them.
         return request.round == nil ? .stream(request) : nil
     }

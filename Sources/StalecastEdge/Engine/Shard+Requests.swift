@@ -45,7 +45,8 @@ extension Shard {
         let count = look(at: index)
         if count == 0 { return }
         defer { input.keep() }
-        if count < 0 { return release(index, .peerClosed) }
+        // A client that closes its connection between two requests has lost nothing.
+        if count < 0 { return release(index, slot.pointee.waits == 0 ? nil : .peerClosed) }
         let bytes = UnsafeBufferPointer(rebasing: input.buffer[0..<count])
         guard isTLS == !slot.pointee.isPlain, count < input.buffer.count,
             let found = Recogniser.find(

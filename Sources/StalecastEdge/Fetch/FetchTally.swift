@@ -30,6 +30,9 @@ package struct FetchTally: Sendable {
         answered[Self.index(dialect, state)]
     }
 
+    /// Refusals for no fault of the client's.
+    package var failures: Int { refused.reduce(0) { $0 + ($1.key >= 500 ? $1.value : 0) } }
+
     /// All answers.
     package var total: Int { answered.reduce(0, +) }
 

@@ -5,7 +5,8 @@ package import StalecastHub
 package import StalecastWire
 
 extension GoogleError {
-    static let unknownTopic = GoogleError(404, "no such topic")
+    static let unknownTopic = GoogleError(
+        404, "no such topic; the daemon's configuration names the topics, and `stalecast topics` lists them")
     static let unknownProject = GoogleError(404, "no such project; give the id or the number of a configured one")
     static let tooManyTickets = GoogleError(429, "too many tickets that nobody has used; use them, or wait").with(
         "Retry-After", "5")
