@@ -176,6 +176,7 @@ package struct Daemon: Sendable {
             Work { await parts.keepTimeline() },
             Work { await parts.keepCertificates() },
             Work { await parts.watchDescriptors(logger) },
+            Work { await ClockWatch.run(logger) },
             Work { await keySets.run() },
             Work {
                 // The daemon ends, cancelled or asked nicely.

@@ -219,12 +219,24 @@ struct ReloadService: Service {
                 ["actor": "operator of this machine", "changed": .array(changed.map(JSONValue.string))])
             parts.reloads.succeeded(at: .now())
             logger.info("configuration reloaded", metadata: ["changed": "\(changed.joined(separator: ", "))"])
+            sayWhatIsNotObserved(next, running)
             return next
         } catch {
             parts.reloads.refused("\(error)")
             logger.error("configuration not reloaded, the old one stays", metadata: ["error": "\(error)"])
             return running
         }
+    }
+
+    /// Credentials are judged when a stream begins. Of those that are open nothing is known until they come back.
+    private func sayWhatIsNotObserved(_ next: Configuration, _ running: Configuration) {
+        let tally = parts.edge.tally
+        guard next.auth.mode == .observe, running.auth.mode == .off, tally.streams > 0 else { return }
+        logger.notice(
+            "open streams are not judged, each is when it connects again",
+            metadata: [
+                "streams": "\(tally.streams)", "within": "\(next.edge.settings.streamLifetime.spelled)",
+            ])
     }
 
     private func apply(_ next: Configuration, over running: Configuration) throws {

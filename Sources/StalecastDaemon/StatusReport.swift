@@ -28,7 +28,7 @@ struct StatusReport {
             "scopes": .array(scopes()), "topics": .array(topics(presence)),
             "edge": [
                 "connections": .int(daemon.edge.connections), "streams": .int(tally.streams),
-                "polls": .int(tally.polls), "stalled": .int(tally.stalled),
+                "polls": .int(tally.polls), "stalled": .int(tally.stalled), "slowReaders": .int(await slowReaders()),
                 "deliveries": .int(tally.deliveries.values.reduce(0, +)), "coalesced": .int(tally.coalesced),
                 "written": [
                     "count": .int(tally.publishToWritten.count), "seconds": .double(tally.publishToWritten.sum),
@@ -57,13 +57,31 @@ struct StatusReport {
         return .object(object)
     }
 
-    /// The member `auth`: requests whose credentials were refused, at both listeners, and those that would have been
-    /// where `auth.mode` only observes.
+    /// Seconds that a client has to read a message before it counts as slow.
+    private static let timeToRead = 5.0
+
+    /// Streams of which the peer has not acknowledged the newest message of a scope: the kernel took it, and nobody
+    /// reads it.
+    private func slowReaders() async -> Int {
+        var sum = 0
+        for scope in daemon.scopes {
+            guard let seen = daemon.hub.propagation.propagation(of: scope), seen.ageSeconds > Self.timeToRead,
+                seen.streams.unread > 0
+            else { continue }
+            sum += await daemon.edge.streamCounts(of: scope).unread
+        }
+        return sum
+    }
+
+    /// The member `auth`: what Edge asks of callers, how many requests were refused for their credentials at both
+    /// listeners, and how many would have been where `auth.mode` only observes.
     private func auth() -> JSONValue {
         let refusals = daemon.access.refusals
         let refused = refusals.filter(\.key.isEnforced).values.reduce(0) { $0 + $1.count }
         let all = refusals.values.reduce(0) { $0 + $1.count }
-        return ["refused": .int(refused), "observed": .int(all - refused)]
+        return [
+            "mode": .string(daemon.edge.accessMode.rawValue), "refused": .int(refused), "observed": .int(all - refused),
+        ]
     }
 
     private func scopes() -> [JSONValue] {

@@ -95,6 +95,9 @@ package final class EdgeServer: Sendable {
         return listening.port
     }
 
+    /// Mode in which callers are judged now.
+    package var accessMode: EdgeAccess.Mode { settings.withLock { $0.access.mode } }
+
     /// Changes what can be changed without a restart; streams stay up.
     package func apply(_ settings: EdgeSettings) {
         self.settings.withLock { $0 = settings }

@@ -25,6 +25,9 @@ package struct StreamCounts: Sendable, Hashable {
     /// Streams whose socket has taken the message.
     package var told: Int { max(0, streams - left - backlogged) }
 
+    /// Told streams whose peer has not acknowledged every byte.
+    package var unread: Int { max(0, told - received - receivedUnknown) }
+
     package mutating func merge(_ other: StreamCounts) {
         streams += other.streams
         left += other.left

@@ -152,7 +152,7 @@ import stalecast
         func status(_ deliveries: Int, _ count: Int, _ seconds: Double) throws -> JSONValue {
             try JSONValue.parse(
                 """
-                {"ready":true,"edge":{"streams":7,"deliveries":\(deliveries),
+                {"ready":true,"edge":{"streams":7,"slowReaders":3,"deliveries":\(deliveries),
                  "written":{"count":\(count),"seconds":\(seconds)}},"sources":[{"error":{}},{}]}
                 """.utf8)
         }
@@ -168,7 +168,19 @@ import stalecast
             let lines = reading.lines(Palette(isOn: false), width: width, at: .now(), clock: LocalClock(isUTC: true))
             #expect(lines.allSatisfy { $0.count <= max(width, 40) }, "\(lines)")
             #expect(lines.contains { $0.hasPrefix("streams") && $0.contains("7") && $0.contains("█") })
+            #expect(width < 80 || lines.contains { $0.contains("slow readers 3") })
         }
+        #expect(reading.json?["slowReaders"]?.int64 == 3)
+    }
+
+    @Test(arguments: [
+        (#"{"mode":"observe","refused":0,"observed":45}"#, "access   observe, 45 requests would have been refused"),
+        (#"{"mode":"enforce","refused":2,"observed":0}"#, "access   enforce"),
+    ])
+    func theStatusSaysWhatEdgeAsksOfCallers(auth: String, line: String) throws {
+        let status = try JSONValue.parse("{\"auth\":\(auth),\"edge\":{\"slowReaders\":5}}".utf8)
+        let lines = StatusReading(status).lines(Palette(isOn: false))
+        #expect(lines.contains(line) && lines.contains { $0.hasPrefix("edge") && $0.hasSuffix("slow readers 5") })
     }
 
     @Test(arguments: [

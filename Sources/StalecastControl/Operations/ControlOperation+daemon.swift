@@ -79,8 +79,10 @@ extension ControlOperations {
                 "topics": .listSchema(["type": "object"]), "edge": ["type": "object"], "fetch": ["type": "object"],
                 "clients": ["type": "object"],
                 "auth": .objectSchema(
-                    ["refused": ["type": "integer"], "observed": ["type": "integer"]],
-                    required: ["refused", "observed"]),
+                    [
+                        "mode": ["type": "string", "enum": ["off", "observe", "enforce"]],
+                        "refused": ["type": "integer"], "observed": ["type": "integer"],
+                    ], required: ["mode", "refused", "observed"]),
                 "cluster": .objectSchema(["name": ["type": "string"]], required: ["name"]),
                 "store": ["type": "object"], "process": ["type": "object"],
             ], required: ["version", "pid", "ready", "cursor", "scopes", "topics", "edge", "store"]),

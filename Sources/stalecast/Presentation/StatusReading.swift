@@ -54,7 +54,8 @@ package struct StatusReading {
         return [
             "webhooks \(webhooks)",
             "sources  \(sources)",
-            "edge     \(list(edge, ["connections", "streams", "polls", "stalled", "deliveries", "coalesced"]))",
+            "edge     \(list(edge, Self.edgeCounts))",
+            "access   \(access)",
             "ended    \(counts(edge?["drops"]))",
             "refused  \(refused)",
             "store    \(store?["health"]?.string ?? "?"), \(list(store, ["published", "rolledBack", "sequence"]))",
@@ -91,6 +92,12 @@ package struct StatusReading {
         return failing.isEmpty ? well : "\(well), failing: \(failing.joined(separator: ", "))"
     }
 
+    /// Mode in which Edge judges callers, and how many requests it would have refused where it only observes.
+    private var access: String {
+        let (mode, observed) = (status["auth"]?["mode"]?.string ?? "?", status["auth"]?["observed"]?.int64 ?? 0)
+        return mode + (mode == "observe" || observed > 0 ? ", \(observed) requests would have been refused" : "")
+    }
+
     /// Refusals by Edge's reasons, and credentials that were refused at either listener.
     private var refused: String {
         var reasons = status["edge"]?["refused"]?.object ?? [:]
@@ -110,7 +117,12 @@ package struct StatusReading {
         }.joined(separator: ", ")
     }
 
-    private static let words = ["rolledBack": "rolled back", "sequence": "commits in all"]
+    private static let edgeCounts = [
+        "connections", "streams", "polls", "stalled", "slowReaders", "deliveries", "coalesced",
+    ]
+    private static let words = [
+        "rolledBack": "rolled back", "sequence": "commits in all", "slowReaders": "slow readers",
+    ]
 
     private func counts(_ object: JSONValue?) -> String {
         let members = object?.object?.members ?? []

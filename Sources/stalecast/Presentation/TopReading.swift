@@ -54,11 +54,13 @@ package struct TopReading {
         let status = StatusReading(sample.status, clock: clock, now: now)
         let edge = sample.status["edge"]
         let lag = sample.lag.map { "told \(Self.short($0)) ms after the publish" } ?? ""
-        let stalled = edge?["stalled"]?.int64 ?? 0
+        let slow = [("stalled", "stalled"), ("slowReaders", "slow readers")].compactMap { member, words in
+            edge?[member]?.int64.flatMap { $0 > 0 ? ", \(words) \($0)" : nil }
+        }.joined()
         let rows: [(String, String, [Double], String)] = [
             (
                 "streams", PublishCounts.grouped(sample.streams), samples.map { Double($0.streams) },
-                "polls \(edge?["polls"]?.int64 ?? 0)" + (stalled > 0 ? ", stalled \(stalled)" : "")
+                "polls \(edge?["polls"]?.int64 ?? 0)" + slow
             ),
             ("deliveries", Self.short(sample.deliveries) + "/s", samples.map(\.deliveries), lag),
             ("fetches", Self.short(sample.fetches) + "/s", samples.map(\.fetches), ""),
@@ -98,6 +100,7 @@ package struct TopReading {
             var object: JSONObject = ["ready": sample.status["ready"] ?? .null, "streams": .int(sample.streams)]
             object["polls"] = edge?["polls"]
             object["stalled"] = edge?["stalled"]
+            object["slowReaders"] = edge?["slowReaders"]
             object["deliveriesPerSecond"] = .double(sample.deliveries)
             object["fetchesPerSecond"] = .double(sample.fetches)
             object["webhooksPerSecond"] = .double(sample.webhooks)

@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 
 import pytest
@@ -106,8 +107,31 @@ async def test_status_says_what_is_served(daemon):
 async def test_refused_credentials_are_in_the_status(daemon):
     for _ in range(3):
         assert (await fetch(daemon.control, "/nothing", headers=[("Authorization", "Bearer wrong")])).status == 401
-    assert (await daemon.status())["auth"] == {"refused": 3, "observed": 0}
+    assert (await daemon.status())["auth"] == {"mode": "off", "refused": 3, "observed": 0}
     assert "refused  credentials 3\n" in stalecast("status", "--data", daemon.data)
+
+
+async def test_the_status_counts_clients_that_do_not_read(launch):
+    """The kernel takes what is sent to them, so no stream is stalled; the engine asks it what was acknowledged."""
+    daemon = launch()
+    slow = socket.socket()
+    slow.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    slow.connect(("127.0.0.1", daemon.edge))
+    slow.sendall(b"GET /v1/events?topic=PUSH_RC HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+    stream = await Stream.open(daemon.edge)
+    await stream.synced()
+    assert await eventually(lambda: daemon.metric("stalecast_streams"), 2) == 2
+    for number in range(40):
+        await daemon.publish(marked(str(number)))
+
+    async def counted():
+        edge = (await daemon.status())["edge"]
+        return edge["slowReaders"], edge["stalled"]
+
+    assert await eventually(counted, (1, 0), timeout=15) == (1, 0)
+    assert "stalled 0, slow readers 1," in stalecast("status", "--data", daemon.data)
+    slow.close()
+    assert await eventually(counted, (0, 0)) == (0, 0)
 
 
 async def test_control_wants_its_token_everywhere_but_health(daemon):

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from harness import configs
-from harness.cli import TOKEN, Cli
+from harness.cli import TOKEN, Cli, stalecast
 from harness.http1 import fetch
 from harness.keys import bearer, change_key, make_key
 from harness.poll import poll, poll_target
@@ -325,6 +325,7 @@ async def test_observe_serves_everybody_and_counts_who_would_be_refused(launch, 
     counts = {reason: await daemon.metric("stalecast_auth_refusals_total", reason=reason, enforced="false")
               for reason in ("unknown", "missing")}
     assert counts == {"unknown": 1, "missing": 2}
+    assert "\naccess   observe, 3 requests would have been refused\n" in stalecast("status", "--data", daemon.data)
     daemon.configure(configuration(half, "enforce"))
     daemon.signal(1)
     assert await stream.end() == "clean", "from then on grants decide"

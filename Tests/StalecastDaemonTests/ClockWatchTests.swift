@@ -1,0 +1,22 @@
+import StalecastDaemon
+import Testing
+
+@Suite struct ClockWatchTests {
+    private func reading(_ wall: Int, _ sinceBoot: Int) -> ClockWatch.Reading {
+        ClockWatch.Reading(wall: .seconds(wall), sinceBoot: .seconds(sinceBoot))
+    }
+
+    @Test func aClockThatIsSetIsNoticedOnce() {
+        var watch = ClockWatch(reading(100_000, 10))
+        #expect(watch.step(to: reading(100_005, 15)) == nil)
+        #expect(watch.step(to: reading(89_210, 20)) == .seconds(-10_800))
+        #expect(watch.step(to: reading(89_215, 25)) == nil)
+        #expect(watch.step(to: reading(92_820, 30)) == .seconds(3600))
+    }
+
+    @Test func aCorrectionOfASecondAndAMachineThatSleptAreNone() {
+        var watch = ClockWatch(reading(100_000, 10))
+        #expect(watch.step(to: reading(100_004, 15)) == nil)
+        #expect(watch.step(to: reading(190_004, 90_015)) == nil)
+    }
+}
