@@ -4,6 +4,7 @@ import StalecastAccess
 import StalecastEdge
 import StalecastHTTP
 import StalecastOutbound
+import StalecastStore
 import StalecastWire
 
 /// Checks which limits this machine sets to a daemon.
@@ -73,6 +74,18 @@ package struct SystemCheck {
                         subject: "certificate", sentence: $0, command: "stalecast tls check '\(identity.name)'")
                 }
             }
+        }
+    }
+
+    /// Finding about the files of a store that no daemon has open; nil where there is none yet.
+    package var store: Finding? {
+        do throws(StoreError) {
+            guard try TemplateStore.isReadable(in: configuration.data) else { return nil }
+            return Finding(subject: "store", sentence: "the store in \(configuration.data) can be read")
+        } catch {
+            return Finding(
+                subject: "store", sentence: "the store cannot be read: \(error)",
+                command: "ls -la '\(configuration.data)'")
         }
     }
 
@@ -152,15 +165,16 @@ package struct SystemCheck {
         var status = statvfs()
         guard statvfs(directory.path, &status) == 0 else { return nil }
         let free = Int(status.f_bavail) * Int(status.f_frsize)
+        let least = Int(configuration.store.minFreeSpace)
         // Room for a few publishes above the point where they are refused.
-        let isLow = free < 4 * Int(configuration.store.minFreeSpace)
+        let isLow = free < 4 * least
         let isFixed = status.f_flag & UInt(ST_RDONLY) != 0 || access(directory.path, W_OK) != 0
         return Finding(
             subject: "disk",
             sentence: isFixed
                 ? "\(directory.path) cannot be written: nothing can be published"
                 : "\((free >> 20).grouped) MiB are free on the disk of \(directory.path)"
-                    + (isLow ? ": publishes are refused soon" : ""),
+                    + (free < least ? ": publishes are refused" : isLow ? ": publishes are refused soon" : ""),
             command: isFixed ? "ls -ld '\(directory.path)'" : isLow ? "df -h '\(directory.path)'" : nil)
     }
 

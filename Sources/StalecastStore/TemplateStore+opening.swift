@@ -108,6 +108,24 @@ extension TemplateStore {
                 + "restore a backup, or remove \(directory.sharedMemory) to go on with what \(directory.database) has")
     }
 
+    /// Looks whether a directory that no process has open holds a store, without opening or changing anything: an open
+    /// would leave files of the caller's account.
+    ///
+    /// - Returns: false where there was no store yet.
+    /// - Throws: what a start would say of a foreign, unreadable or missing database.
+    package static func isReadable(in path: String) throws(StoreError) -> Bool {
+        let directory = DataDirectory(path)
+        if FileOperation.exists(directory.database) {
+            try DatabaseInspection.recognise(directory.database)
+            return true
+        }
+        guard FileOperation.exists(directory.highWaterMark) else { return false }
+        do { try refuseLoss(directory, HighWaterMark(directory.highWaterMark).found) } catch {
+            throw openingError(error, directory)
+        }
+        return false
+    }
+
     static func removeUnfinished(_ directory: DataDirectory) throws {
         for suffix in ["", "-journal", "-wal", "-shm"] { try FileOperation.remove(directory.unfinished + suffix) }
     }

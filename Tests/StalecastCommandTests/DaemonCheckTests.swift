@@ -29,7 +29,7 @@ struct DaemonCheckTests {
         #expect(needing(["notReady": ["the disk is full"]]) == ["the daemon is not ready: the disk is full"])
         #expect(needing([:], version: "1.1") == ["the daemon is 1.0, this program is 1.1"])
         #expect(needing(["configuration": ["problem": "line 3"]]).first?.hasSuffix("line 3") == true)
-        #expect(needing(["store": ["health": "readOnly"]]) == ["the store is readOnly"])
+        #expect(needing(["store": ["health": "readOnly"]]) == ["the store cannot be written: readOnly"])
         #expect(needing(["degraded": ["etcd is away"]]) == ["etcd is away"])
         #expect(
             needing(["webhooks": ["health": "ok", "states": ["failing": 2, "disabled": 1]]]) == [

@@ -55,21 +55,29 @@ struct Doctor: AsyncParsableCommand {
         let files = configuration.issuerFileProblems.map { problem in
             SystemCheck.Finding(subject: "issuers", sentence: problem, command: "stalecast check-config")
         }
-        return check.findings + check.certificates + files + check.lookups
+        let store = process == nil ? [check.store].compactMap(\.self) : []
+        return check.findings + store + check.certificates + files + check.lookups
     }
 
-    /// Findings about the daemon of the data directory; one that does not run is no fault, because a machine is looked at
-    /// before it has one.
+    /// Findings about the daemon of the data directory.
     private func daemonHere() async -> [SystemCheck.Finding] {
-        guard let endpoints = try? connection.data.running.endpoints() else { return [] }
-        guard endpoints.isRunning else {
-            let sentence =
-                "no daemon runs on \(connection.data.running.path); its process \(endpoints.process ?? 0) has ended"
-            return [
-                SystemCheck.Finding(subject: "daemon", sentence: sentence, command: "journalctl -u stalecast -n 50")
-            ]
+        let directory = connection.data.running
+        func missing(_ sentence: String, _ command: String) -> [SystemCheck.Finding] {
+            [SystemCheck.Finding(subject: "daemon", sentence: sentence, command: command)]
         }
-        return await daemon()
+        // A clean stop removes the file; a file that cannot be read has a sentence of its own.
+        guard FileManager.default.fileExists(atPath: directory.endpointsFile) else {
+            return missing("no daemon runs on \(directory.path)", "stalecast serve --data '\(directory.path)'")
+        }
+        do throws(CommandFailure) {
+            let endpoints = try directory.endpoints()
+            if endpoints.isRunning { return await daemon() }
+            return missing(
+                "no daemon runs on \(directory.path); its process \(endpoints.process ?? 0) has ended",
+                "journalctl -u stalecast -n 50")
+        } catch {
+            return missing(error.sentence, error.advice ?? "stalecast status")
+        }
     }
 
     private func daemon() async -> [SystemCheck.Finding] {

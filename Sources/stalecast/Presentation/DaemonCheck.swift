@@ -54,7 +54,8 @@ package struct DaemonCheck {
 
     private var store: SystemCheck.Finding {
         let health = status["store"]?["health"]?.string ?? "?"
-        return finding("store", "the store is \(health)", health == "ok" ? nil : "stalecast status --json | jq .store")
+        guard health != "ok" else { return finding("store", "the store is ok") }
+        return finding("store", "the store cannot be written: \(health)", "stalecast status --json | jq .store")
     }
 
     private var degraded: [SystemCheck.Finding] {

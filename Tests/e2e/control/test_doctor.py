@@ -8,6 +8,7 @@ import pytest
 
 from harness import configs
 from harness.daemon import BINARY, environment
+from harness.templates import marked
 
 
 def limited(descriptors, *command):
@@ -74,6 +75,25 @@ def test_doctor_looks_up_the_names_that_sources_need(tmp_path):
     file.write_text(configs.config(sources={"scopes": [{"scope": "demo/firebase", "kind": "http", "url": url}]}))
     finding = doctor("--data", tmp_path, "--config", file)["dns"]
     assert finding["sentence"] == "nowhere.invalid cannot be looked up" and "nowhere.invalid" in finding["command"]
+
+
+@pytest.mark.parametrize(("damage", "sentence"), [
+    (lambda file: file.write_bytes(b"not a database"), "is not a SQLite database"),
+    (lambda file: file.unlink(), "is missing, and it held 1 commits"),
+])
+async def test_doctor_names_a_stopped_daemon_and_a_store_that_cannot_be_read(launch, damage, sentence):
+    daemon = launch()
+    await daemon.publish(marked("x"))
+    assert daemon.stop() == 0
+    stopped = doctor("--data", daemon.data)
+    assert stopped["store"]["isGood"] and f"no daemon runs on {daemon.data}" == stopped["daemon"]["sentence"]
+    assert stopped["daemon"]["command"] == f"stalecast serve --data '{daemon.data}'"
+    before = sorted(path.name for path in daemon.data.iterdir())
+    damage(daemon.data / "stalecast.sqlite")
+    lost = doctor("--data", daemon.data)
+    assert sentence in lost["store"]["sentence"] and not lost["daemon"]["isGood"]
+    left = {path.name for path in daemon.data.iterdir()} | {"stalecast.sqlite"}
+    assert left == set(before), "it makes no files, which another account could not write"
 
 
 def test_doctor_speaks_to_people(tmp_path):
