@@ -16,6 +16,8 @@ extension TemplateStore {
                     for row in ended { try Self.write(row, db) }
                     return .commit
                 }
+            } catch let error as DatabaseError where error.isNoSpace {
+                self.foundNoSpace()
             } catch {
                 self.log(LogLine(.warning, "propagation could not be stored", ["error": "\(error)"]))
             }

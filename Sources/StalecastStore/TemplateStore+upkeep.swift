@@ -87,11 +87,16 @@ extension TemplateStore {
         guard let error = error as? DatabaseError, error.resultCode != .SQLITE_BUSY,
             error.resultCode != .SQLITE_LOCKED
         else { return }
-        log(TemplateStore.LogLine(.warning, "checkpoint failed", ["error": Self.cause(error)]))
         switch CommitFault(error, at: .beforeCommit) {
+        // Said once, when the disk becomes full.
         case .noSpace: foundNoSpace()
-        case .broken, .unknown: fail("a checkpoint failed: \(Self.cause(error))")
-        case .passing: break
+        case .broken, .unknown:
+            fail("the write-ahead log could not be written back into the database: \(Self.cause(error))")
+        case .passing:
+            log(
+                TemplateStore.LogLine(
+                    .warning, "write-ahead log not written back yet, it is tried again",
+                    ["error": Self.cause(error)]))
         }
     }
 

@@ -108,7 +108,7 @@ import Testing
         store.setCommitHandler { _ in FaultyFileSystem.arm(database, .sync) }
         #expect(try await store.put("one").version == 1)
         for await reason in failures {
-            #expect(reason.contains("checkpoint"))
+            #expect(reason.contains("written back"))
             break
         }
         FaultyFileSystem.disarm(directory.database)

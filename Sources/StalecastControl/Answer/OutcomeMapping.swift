@@ -51,7 +51,7 @@ package struct OutcomeMapping: Sendable {
         case .nothingToStageOver, .clusterWithoutReleases: GoogleError(400, "FAILED_PRECONDITION", error.description)
         case .unknownProject(let project): .notFound("Requested entity was not found: project \(project).")
         case .keyReused(let number): Self.keyReused(number)
-        case .diskFull(let sentence): Self.diskFull(sentence)
+        case .diskFull: Self.diskFull
         case .unavailable: Self.unavailable(error)
         case .outcomeUnknown: Self.outcomeUnknown
         case .outcomePending(let publish): Self.outcomePending(publish)
@@ -86,16 +86,13 @@ package struct OutcomeMapping: Sendable {
         ).with(detail: outcome("IDEMPOTENCY_KEY_REUSED", "not_committed"))
     }
 
-    private static func diskFull(_ sentence: String) -> GoogleError {
-        GoogleError(
-            503, "UNAVAILABLE",
-            "The disk is full: this publish was certainly not committed. Make space; no restart is needed. The store says: "
-                + sentence
-        ).with("Retry-After", "30").with(detail: outcome("DISK_FULL", "not_committed"))
-    }
+    private static let diskFull = GoogleError(
+        503, "UNAVAILABLE",
+        "The disk is full: the change was certainly not committed. Make space; no restart is needed."
+    ).with("Retry-After", "30").with(detail: outcome("DISK_FULL", "not_committed"))
 
     private static func unavailable(_ error: StoreError) -> GoogleError {
-        GoogleError(503, "UNAVAILABLE", "This publish was certainly not committed: \(error.description)")
+        GoogleError(503, "UNAVAILABLE", "The change was certainly not committed: \(error.description)")
             .with("Retry-After", "5").with(detail: outcome("STORE_UNAVAILABLE", "not_committed"))
     }
 
