@@ -52,6 +52,8 @@ export function show({content, scope, parameters, offer, fresh, note}) {
       list.total > list.laggards.length ? `; ${count(list.laggards.length)} are listed` : "",
         audience ? ` · ${plural(audience.clients, "client")} connected, ${plural(audience.unidentifiedStreams, "stream")} without a name, ${plural(audience.clientsSeen, "client")} seen in 25 hours` : "",
         "."))
+    // Of none there are no groups: one sentence says it.
+    groupTitle.hidden = groups.hidden = !list.total
     replace(groupTitle, `By ${kinds[by]}`)
     replace(groups, h("div", {class: "short"}, grouped))
     if (!content.contains(summary)) replace(content, controls, found, summary, groupTitle, groups, h("h2", null, "Who is behind"),

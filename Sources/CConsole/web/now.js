@@ -187,7 +187,7 @@ function headline(seen, listening, link) {
       " of the clients have ", version] : [version, ": how many clients have it is not known"],
       t99 ? ` · 99 % after ${span(t99 * 1000)}` : null, doubt,
       clients.behind ? [" · ", h("a", {href: link("clients", {stage: "fetched"})}, `${count(clients.behind)} behind`)] : null,
-      clients.failed ? ` · ${count(clients.failed)} report a failure` : null, when, badge)
+      clients.failed ? ` · ${plural(clients.failed, "client")} failed` : null, when, badge)
   }
   const all = streams.audience - (streams.left ?? 0)
   if (all > 0) return h("p", null, h("strong", null, share(streams.sent, all)), " of the streams were sent ", version,

@@ -20,7 +20,7 @@ export const messages = {show({content, scope, offer, fresh}) {
     fresh(seen)
     list.update(seen.messages)
     if (!content.contains(list)) replace(content, h("p", {class: "quiet"},
-      "Data that was sent to a topic with `stalecast send` or the API: the last 300 of the project, without their values."), list)
+      "Data that was sent to a topic with stalecast send or the API: the last 300 of the project, without their values."), list)
   }, error => { if (!content.contains(list)) replace(content, state("error", error.message)) })
 }}
 

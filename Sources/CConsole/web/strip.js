@@ -36,15 +36,17 @@ export function strip(scope, link) {
       isEmpty ? null : whole > 0 ? isUnknown ? "unknown since the restart" : `${count(part)} of ${count(whole)} ${noun}` : seen.state ? stateChip(seen) : "nobody listens")
     const behind = clients?.behind ?? whole - part
     put("behind", "Behind", knows("propagation:laggards") ? h("a", {href: link("clients", {stage: "fetched"})}, count(behind)) : count(behind),
-      clients?.failed ? `${count(clients.failed)} report a failure` : null, clients?.failed ? "bad" : behind > 0 ? "warn" : "")
+      clients?.failed ? `${count(clients.failed)} failed` : null, clients?.failed ? "bad" : behind > 0 ? "warn" : "")
   }
 
   return {
     element, end,
     heard(status) {
-      const {webhooks, sources} = failures(status)
-      put("webhooks", "Webhooks", h("a", {href: link("webhooks")}, webhooks ? `${count(webhooks)} failing` : "well"), null, webhooks ? "bad" : "")
-      put("sources", "Sources", h("a", {href: link("sources")}, sources ? `${count(sources)} failing` : "well"), null, sources ? "bad" : "")
+      const failing = failures(status)
+      const all = {webhooks: Object.values(status.webhooks?.states ?? {}).reduce((sum, number) => sum + number, 0), sources: status.sources?.length ?? 0}
+      for (const [name, label] of [["webhooks", "Webhooks"], ["sources", "Sources"]])
+        put(name, label, h("a", {href: link(name)}, failing[name] ? `${count(failing[name])} failing` : all[name] ? "well" : "none"),
+          null, failing[name] ? "bad" : "")
     },
   }
 }
