@@ -87,7 +87,7 @@ import Testing
     }
 
     /// An app that reacts to a problem by using the SDK, at its first moment, has no lock to wait for.
-    @Test(.timeLimit(.minutes(1)), arguments: ["installation", "firebase"])
+    @Test(.timeLimit(.minutes(5)), arguments: ["installation", "firebase"])
     func aDamagedCacheIsReportedWhereTheAppMayUseTheSDK(file: String) async throws {
         let name = "damaged-\(UUID().uuidString)"
         try FileManager.default.createDirectory(at: directory, withIntermediateDirectories: true)

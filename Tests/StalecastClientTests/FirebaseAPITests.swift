@@ -171,7 +171,7 @@ private enum CallsThatCompile {
         #expect((error as NSError).domain == RemoteConfigUpdateErrorDomain && (error as NSError).code == 8002)
     }
 
-    @Test(.timeLimit(.minutes(1))) func aDelegateHearsThatItMaySubscribe() async {
+    @Test(.timeLimit(.minutes(5))) func aDelegateHearsThatItMaySubscribe() async {
         let app = StalecastApp.test(LocalConfigServer(values: ["a": "1"]))
         defer { app.delete() }
         let delegate = Subscriber()

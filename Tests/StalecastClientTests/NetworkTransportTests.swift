@@ -25,7 +25,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(1))) func aServerIsTrustedByTheAuthoritiesNamed() async throws {
+    @Test(.timeLimit(.minutes(5))) func aServerIsTrustedByTheAuthoritiesNamed() async throws {
         let server = try TLSTestServer()
         func ask(_ file: String?) async throws -> Int {
             var request = TransportRequest(method: "GET", url: try #require(URL(string: server.url)), timeout: 20)
@@ -39,7 +39,7 @@ import Testing
         #expect(try await ask("ca.pem") == 200)
     }
 
-    @Test(.timeLimit(.minutes(1))) func aSilentServerIsGivenUpInTime() async throws {
+    @Test(.timeLimit(.minutes(5))) func aSilentServerIsGivenUpInTime() async throws {
         try await StreamServer.serving { server in
             // The default would be another error, after a minute and more.
             let error = await #expect(throws: (any Error).self) { try await send(server, timeout: 1) }
@@ -48,7 +48,7 @@ import Testing
     }
 
     /// Each byte is a sign of life, and there is no end of them.
-    @Test(.timeLimit(.minutes(1))) func anAnswerThatDripsIsGivenUpInTime() async throws {
+    @Test(.timeLimit(.minutes(5))) func anAnswerThatDripsIsGivenUpInTime() async throws {
         try await StreamServer.serving { peer, _ in
             peer.openStream(type: "application/json")
             Thread.detachNewThread { while peer.send(" ") { usleep(50_000) } }

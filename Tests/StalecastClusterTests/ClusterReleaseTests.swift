@@ -8,7 +8,7 @@ import Synchronization
 import Testing
 
 /// Releases of several nodes over one log: each step is an entry that all of them take as it stands there.
-@Suite(.timeLimit(.minutes(2))) struct ClusterReleaseTests {
+@Suite(.timeLimit(.minutes(5))) struct ClusterReleaseTests {
     private let log = SharedMemoryLog()
 
     private func start(_ names: String...) async throws -> [Running] {
@@ -18,7 +18,7 @@ import Testing
     }
 
     private func release(_ running: Running) async throws -> Release {
-        #expect(await running.node.catchUp(within: .seconds(10)) == true)
+        #expect(await running.node.catchUp(within: .seconds(120)) == true)
         return try #require(running.store.release(of: .shared))
     }
 
@@ -134,7 +134,7 @@ import Testing
             logMetadata.minimumVersion = 1
             _ = state.amend(state.logMetadata, to: logMetadata)
         }
-        #expect(await running.node.catchUp(within: .seconds(10)) == true)
+        #expect(await running.node.catchUp(within: .seconds(120)) == true)
         await #expect(throws: StoreError.clusterWithoutReleases) { _ = try await running.stage("2") }
         #expect(try await running.put("2").version == 2)
         #expect(try await running.node.upgrade().minimumVersion == LogMetadata.format)

@@ -8,7 +8,7 @@ import Synchronization
 import Testing
 
 /// Stores of their own that a log goes on with.
-@Suite(.timeLimit(.minutes(1))) struct StoreHistoryTests {
+@Suite(.timeLimit(.minutes(5))) struct StoreHistoryTests {
     private func store(_ directory: TemporaryDirectory, maxVersions: Int = 300) throws -> TemplateStore {
         var configuration = StoreConfiguration(directory: directory.path)
         configuration.minFreeBytes = 0

@@ -4,7 +4,7 @@ import StalecastStore
 import StalecastWire
 import Testing
 
-@Suite("Access", .timeLimit(.minutes(2)))
+@Suite("Access", .timeLimit(.minutes(5)))
 struct AccessTests {
     @Test(arguments: ["/v1/projects/demo/remoteConfig", "/status", "/metrics", "/v1/projects/demo/topics", "/nowhere"])
     func withoutTheTokenNothingIsTold(path: String) async throws {

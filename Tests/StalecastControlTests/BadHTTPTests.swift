@@ -6,7 +6,7 @@ import StalecastWire
 import Synchronization
 import Testing
 
-@Suite("Bad HTTP", .timeLimit(.minutes(2)))
+@Suite("Bad HTTP", .timeLimit(.minutes(5)))
 struct BadHTTPTests {
     private static let authorization = "Authorization: Bearer \(ControlFixture.secret)\r\n"
     private static let put = "PUT \(ControlFixture.prefix) HTTP/1.1\r\nHost: t\r\nIf-Match: *\r\n" + authorization

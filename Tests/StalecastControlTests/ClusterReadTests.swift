@@ -4,7 +4,7 @@ import StalecastWire
 import Testing
 
 /// Reads at a node of a cluster that cannot always ask its log.
-@Suite(.timeLimit(.minutes(1))) struct ClusterReadTests {
+@Suite(.timeLimit(.minutes(5))) struct ClusterReadTests {
     private static let path = ControlFixture.prefix
     private static let mark = "x-stalecast-unverified"
     private static let newest: [(method: String, target: String, body: String)] = [

@@ -4,7 +4,7 @@ import StalecastStore
 import StalecastWire
 import Testing
 
-@Suite("Console", .timeLimit(.minutes(2)))
+@Suite("Console", .timeLimit(.minutes(5)))
 struct ConsoleTests {
     /// The compressed size of everything a browser loads, in bytes.
     private static let budget = 64 * 1024

@@ -2,7 +2,7 @@ import StalecastControl
 import StalecastWire
 import Testing
 
-@Suite("Evaluation API", .timeLimit(.minutes(2)))
+@Suite("Evaluation API", .timeLimit(.minutes(5)))
 struct EvaluationAPITests {
     private let server = "/v1/projects/demo/namespaces/firebase-server"
     private let template = """

@@ -3,7 +3,7 @@ import StalecastStore
 import StalecastWire
 import Testing
 
-@Suite("Gzip bodies", .timeLimit(.minutes(2)))
+@Suite("Gzip bodies", .timeLimit(.minutes(5)))
 struct GzipBodyTests {
     private let path = ControlFixture.prefix
     private let template = Array(#"{"parameters":{"a":{"defaultValue":{"value":"zipped"}}}}"#.utf8)

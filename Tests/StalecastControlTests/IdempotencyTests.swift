@@ -5,7 +5,7 @@ import Synchronization
 import Testing
 
 /// `Idempotency-Key` as Control reads it; what keys mean is the cluster's.
-@Suite("Idempotency-Key", .timeLimit(.minutes(2)))
+@Suite("Idempotency-Key", .timeLimit(.minutes(5)))
 struct IdempotencyTests {
     private static let rollback = ControlFixture.prefix + ":rollback"
 

@@ -3,7 +3,7 @@ import StalecastHub
 import StalecastWire
 import Testing
 
-@Suite("messages:send", .timeLimit(.minutes(2)))
+@Suite("messages:send", .timeLimit(.minutes(5)))
 struct MessageAPITests {
     private let path = "/v1/projects/demo/messages:send"
 

@@ -8,7 +8,7 @@ import Synchronization
 import Testing
 
 /// Messages that are sent by hand at one node and reach the subscribers of all.
-@Suite(.timeLimit(.minutes(1))) struct MessageRelayTests {
+@Suite(.timeLimit(.minutes(5))) struct MessageRelayTests {
     private final class Node: Sendable {
         let hub = Hub(board: TopicBoard(epoch: .random(), head: 0, bindings: [], changes: []))
         let relay: MessageRelay

@@ -2,7 +2,7 @@ import Dispatch
 import StalecastControl
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct SecretFilesTests {
+@Suite(.timeLimit(.minutes(5))) struct SecretFilesTests {
     private struct Missing: Error {}
 
     @Test func whatTheFileSaysIsSaid() async throws {

@@ -9,7 +9,7 @@ import StalecastWire
 import Testing
 
 /// Keys of several nodes over one set of records.
-@Suite(.timeLimit(.minutes(1))) struct SharedKeysTests {
+@Suite(.timeLimit(.minutes(5))) struct SharedKeysTests {
     private final class Node: Sendable {
         let directory: TemporaryDirectory
         let store: TemplateStore

@@ -3,7 +3,7 @@ import StalecastStore
 import StalecastWire
 import Testing
 
-@Suite("Template API", .timeLimit(.minutes(2)))
+@Suite("Template API", .timeLimit(.minutes(5)))
 struct TemplateAPITests {
     private let path = ControlFixture.prefix
 

@@ -6,7 +6,7 @@ import Testing
 
 /// Paths, queries, bodies and headers of `webhooks`, on a real registry; what is sent is tested with delivery and from
 /// outside.
-@Suite("webhooks", .timeLimit(.minutes(2)))
+@Suite("webhooks", .timeLimit(.minutes(5)))
 struct WebhookAPITests {
     private static let base = "/v1/projects/demo/webhooks"
 

@@ -4,7 +4,7 @@ import StalecastWire
 import Testing
 
 /// What happens at the connection caps, on both halves of Edge.
-@Suite(.serialized, .timeLimit(.minutes(3))) struct CapacityTests {
+@Suite(.serialized, .timeLimit(.minutes(5))) struct CapacityTests {
     @Test(arguments: [true, false])
     func aRefusedStreamIsToldWhenToComeBack(engine: Bool) async throws {
         try await LiveEdge.with(engine: engine, { $0.maxConnections = 3 }) { live in

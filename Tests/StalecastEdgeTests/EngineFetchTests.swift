@@ -6,7 +6,7 @@ import StalecastWire
 import Testing
 
 /// Fetches that the engine answers itself, and what it leaves to the Front.
-@Suite(.timeLimit(.minutes(1))) struct EngineFetchTests {
+@Suite(.timeLimit(.minutes(5))) struct EngineFetchTests {
     private static let path = "/v1/projects/demo/namespaces/firebase:fetch"
 
     private func with(

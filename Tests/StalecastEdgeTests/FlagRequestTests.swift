@@ -7,7 +7,7 @@ import StalecastWire
 import Testing
 
 /// Requests of OpenFeature's providers: what their two readers make of a body, who answers, where streams are.
-@Suite(.timeLimit(.minutes(1))) struct FlagRequestTests {
+@Suite(.timeLimit(.minutes(5))) struct FlagRequestTests {
     private static let path = "/ofrep/v1/evaluate/flags"
     private static let scoped = "/v1/projects/demo/namespaces/firebase/ofrep/v1/evaluate/flags"
 

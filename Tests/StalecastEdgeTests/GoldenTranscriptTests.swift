@@ -6,7 +6,7 @@ import StalecastWire
 import Testing
 
 /// Both halves of Edge write the transcripts that the clients' parsers are tested with.
-@Suite(.timeLimit(.minutes(1))) struct GoldenTranscriptTests {
+@Suite(.timeLimit(.minutes(5))) struct GoldenTranscriptTests {
     private static let epoch = Epoch("abcdefghijklmnopqrstuvwxyz")!
     private static let query = "topic=PUSH_RC,NOBODY&project=demo"
 

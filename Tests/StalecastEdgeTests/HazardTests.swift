@@ -229,7 +229,7 @@ extension LiveEdge {
 }
 
 /// Answers that do not fit into a socket at once, and clients that do not read them.
-@Suite(.serialized, .timeLimit(.minutes(3))) struct LargeAnswerTests {
+@Suite(.serialized, .timeLimit(.minutes(5))) struct LargeAnswerTests {
     private func large(_ live: LiveEdge) {
         live.publish((0..<60).map { "a_parameter_with_a_long_name_\($0)" })
     }

@@ -4,7 +4,7 @@ import StalecastWire
 import Testing
 
 /// Firebase's real-time stream, read as its SDKs read it, on both halves of Edge.
-@Suite(.serialized, .timeLimit(.minutes(3))) struct InvalidationTests {
+@Suite(.serialized, .timeLimit(.minutes(5))) struct InvalidationTests {
     @Test(arguments: [true, false])
     func aStreamBeginsWithAnEmptyLineAndTheNewestVersionForWhoIsBehind(engine: Bool) async throws {
         try await LiveEdge.with(engine: engine) { live in

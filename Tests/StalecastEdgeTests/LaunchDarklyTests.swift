@@ -8,7 +8,7 @@ import StalecastWire
 import Testing
 
 /// LaunchDarkly's client-side dialect on both halves of Edge.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct LaunchDarklyTests {
+@Suite(.serialized, .timeLimit(.minutes(5))) struct LaunchDarklyTests {
     private static let template = Template(
         conditions: [TemplateCondition(name: "pro", expression: "app.customSignal['plan'].exactlyMatches(['pro'])")],
         parameters: [

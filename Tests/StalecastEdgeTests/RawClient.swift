@@ -46,7 +46,7 @@ final class RawClient {
 
     /// Reads until `isEnough`, the peer's end, or the time is up.
     @discardableResult
-    func read(for seconds: Double = 10, until isEnough: (RawClient) -> Bool) throws -> String {
+    func read(for seconds: Double = 60, until isEnough: (RawClient) -> Bool) throws -> String {
         let end = Clock.now() + seconds
         while !isEnough(self) {
             if isEnded || Clock.now() > end { throw TimedOut(received: text) }
@@ -56,11 +56,11 @@ final class RawClient {
     }
 
     @discardableResult
-    func read(for seconds: Double = 10, untilText part: String) throws -> String {
+    func read(for seconds: Double = 60, untilText part: String) throws -> String {
         try read(for: seconds) { $0.text.contains(part) }
     }
 
-    func readToEnd(for seconds: Double = 10) throws -> String {
+    func readToEnd(for seconds: Double = 60) throws -> String {
         let end = Clock.now() + seconds
         while !isEnded {
             if Clock.now() > end { throw TimedOut(received: text) }

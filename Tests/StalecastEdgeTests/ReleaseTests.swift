@@ -6,7 +6,7 @@ import StalecastWire
 import Testing
 
 /// Stages of a release on every path that a client takes, on both halves of Edge.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct ReleaseTests {
+@Suite(.serialized, .timeLimit(.minutes(5))) struct ReleaseTests {
     private static let cut = ReleaseCut(LiveEdge.scope, 2, bounds: [2000, 10_000])
     private static let ids = (0..<100).map { "client-\($0)" }
     /// Two clients of the first stage, and two of the last one.

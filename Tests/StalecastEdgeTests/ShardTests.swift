@@ -81,7 +81,7 @@ final class PairedClient {
     }
 }
 
-@Suite(.timeLimit(.minutes(1))) struct ShardTests {
+@Suite(.timeLimit(.minutes(5))) struct ShardTests {
     @Test func aRequestWhoseTopicWasTakenAwayMeanwhileIsAnswered() throws {
         let lone = try LoneShard()
         lone.shard.post(.hub(.rebound(lone.board([LoneShard.push]))))

@@ -5,7 +5,7 @@ import StalecastWire
 import Testing
 
 /// What a stream promises, on both halves of Edge.
-@Suite(.serialized, .timeLimit(.minutes(3))) struct StreamTests {
+@Suite(.serialized, .timeLimit(.minutes(5))) struct StreamTests {
     @Test(arguments: [true, false])
     func aStreamBeginsInTheOrderOfTheDesign(engine: Bool) async throws {
         try await LiveEdge.with(engine: engine) { live in
@@ -146,7 +146,7 @@ import Testing
 }
 
 /// Which messages a subscription hears, on both halves of Edge.
-@Suite(.serialized, .timeLimit(.minutes(3))) struct SubscriptionTests {
+@Suite(.serialized, .timeLimit(.minutes(5))) struct SubscriptionTests {
     @Test(arguments: [true, false])
     func aTopicIsHeardWithinTheProjectThatTheClientNames(engine: Bool) async throws {
         try await LiveEdge.with(engine: engine, severalProjects: true) { live in

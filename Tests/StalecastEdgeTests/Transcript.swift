@@ -54,7 +54,7 @@ extension RawClient {
     func transcript() throws -> Transcript { try Transcript(received) }
 
     /// Reads a stream until it has delivered a version.
-    func read(untilVersion version: VersionNumber, for seconds: Double = 10) throws {
+    func read(untilVersion version: VersionNumber, for seconds: Double = 60) throws {
         try read(for: seconds) { $0.text.contains("\"latestTemplateVersionNumber\":\"\(version)\"") }
     }
 }

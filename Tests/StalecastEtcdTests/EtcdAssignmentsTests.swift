@@ -75,7 +75,7 @@ struct EtcdAssignmentsTests {
         return began.duration(to: .now)
     }
 
-    @Test(.timeLimit(.minutes(3))) func dutiesFollowTheNodes() async throws {
+    @Test(.timeLimit(.minutes(5))) func dutiesFollowTheNodes() async throws {
         let members = try Members(3, network: 31)
         let a = try Node("a", members)
         _ = try await wait { a.owned.names == Self.names }
@@ -105,7 +105,7 @@ struct EtcdAssignmentsTests {
     }
 
     /// While members die one after the other no assignment is lost: leases outlive them.
-    @Test(.timeLimit(.minutes(3))) func dutiesOutliveMembers() async throws {
+    @Test(.timeLimit(.minutes(5))) func dutiesOutliveMembers() async throws {
         let members = try Members(3, network: 32)
         let a = try Node("a", members, lifetime: .seconds(45))
         _ = try await wait { a.owned.names == Self.names }

@@ -6,7 +6,7 @@ import Synchronization
 import Testing
 
 /// Calls whose task is cancelled: they end at once, and leave nothing behind. Needs no etcd.
-@Suite(.timeLimit(.minutes(1))) struct EtcdCancellationTests {
+@Suite(.timeLimit(.minutes(5))) struct EtcdCancellationTests {
     /// Time limits are far beyond that of the test: what ends is ended by the cancellation.
     private func client(
         _ member: SilentMember, _ change: (inout EtcdConfiguration) -> Void = { _ in }

@@ -42,7 +42,7 @@ struct EtcdClientTests {
         return "none"
     }
 
-    @Test(.timeLimit(.minutes(2))) func tlsTellsWhatIsWrong() async throws {
+    @Test(.timeLimit(.minutes(5))) func tlsTellsWhatIsWrong() async throws {
         let certificates = try TestCertificates(address: "127.77.11.1")
         let members = try Members(1, network: 11, certificates: certificates)
         let tls = EtcdTLS(authorities: certificates.file("ca.pem"))
@@ -60,7 +60,7 @@ struct EtcdClientTests {
         }
     }
 
-    @Test(.timeLimit(.minutes(2))) func certificatesAreReadAgain() async throws {
+    @Test(.timeLimit(.minutes(5))) func certificatesAreReadAgain() async throws {
         let certificates = try TestCertificates(address: "127.77.12.1")
         let members = try Members(1, network: 12, certificates: certificates, asksForCertificate: true)
         let without = try client(members.endpoints) { $0.tls.authorities = certificates.file("ca.pem") }
@@ -80,7 +80,7 @@ struct EtcdClientTests {
         client.close()
     }
 
-    @Test(.timeLimit(.minutes(2))) func plainMembersAreNoTLS() async throws {
+    @Test(.timeLimit(.minutes(5))) func plainMembersAreNoTLS() async throws {
         let members = try Members(1, network: 13)
         try await whenReady(client(members.endpoints))
         let tls = await problem(try client(["https://127.77.13.1:2379"]))
@@ -91,7 +91,7 @@ struct EtcdClientTests {
         #expect(await problem(unknown).contains("has no users"))
     }
 
-    @Test(.timeLimit(.minutes(2)), .enabled(if: Members.control != nil)) func passwordsAreAskedFor() async throws {
+    @Test(.timeLimit(.minutes(5)), .enabled(if: Members.control != nil)) func passwordsAreAskedFor() async throws {
         let members = try Members(1, network: 14)
         let open = try client(members.endpoints)
         try await whenReady(open)
@@ -139,7 +139,7 @@ struct EtcdClientTests {
         #expect(signIns(client, .ok) == 1)
     }
 
-    @Test(.timeLimit(.minutes(2))) func aStoppedMemberIsNoticed() async throws {
+    @Test(.timeLimit(.minutes(5))) func aStoppedMemberIsNoticed() async throws {
         let members = try Members(3, network: 15)
         let client = try client(members.endpoints) {
             $0.keepAlive = .seconds(1)

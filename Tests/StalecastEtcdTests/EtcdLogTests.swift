@@ -53,7 +53,7 @@ struct EtcdLogTests {
         }
     }
 
-    @Test(.timeLimit(.minutes(2))) func whatIsPrunedIsGoneAndALateProposalUnderTheOldRulesFails() async throws {
+    @Test(.timeLimit(.minutes(5))) func whatIsPrunedIsGoneAndALateProposalUnderTheOldRulesFails() async throws {
         let members = try Members(1, network: 1)
         let client = try client(members)
         defer { client.close() }
@@ -78,7 +78,7 @@ struct EtcdLogTests {
         }
     }
 
-    @Test(.timeLimit(.minutes(2))) func aDeposedOwnerAppendsNothing() async throws {
+    @Test(.timeLimit(.minutes(5))) func aDeposedOwnerAppendsNothing() async throws {
         let members = try Members(1, network: 1)
         let client = try client(members)
         defer { client.close() }
@@ -111,7 +111,7 @@ struct EtcdLogTests {
         #expect(try await log.page(after: 0, limit: 9).head == LogHead(of: late))
     }
 
-    @Test(.timeLimit(.minutes(2))) func aLogKeepsItsPromises() async throws {
+    @Test(.timeLimit(.minutes(5))) func aLogKeepsItsPromises() async throws {
         let members = try Members(1, network: 1)
         let client = try client(members)
         defer { client.close() }
@@ -160,7 +160,7 @@ struct EtcdLogTests {
     }
 
     /// What removes contents, and who is about to need one at that moment: an append finds all pieces or does not land.
-    @Test(.timeLimit(.minutes(2))) func aContentGoesOnlyWhenNobodyNeedsIt() async throws {
+    @Test(.timeLimit(.minutes(5))) func aContentGoesOnlyWhenNobodyNeedsIt() async throws {
         let members = try Members(1, network: 6)
         let client = try client(members)
         defer { client.close() }
@@ -204,7 +204,7 @@ struct EtcdLogTests {
     }
 
     /// Pieces that were put before the manifest is, by somebody who is slow, or gone.
-    @Test(.timeLimit(.minutes(2))) func aPartOfAContentGoesUnlessItBecameWhole() async throws {
+    @Test(.timeLimit(.minutes(5))) func aPartOfAContentGoesUnlessItBecameWhole() async throws {
         let members = try Members(1, network: 7)
         let client = try client(members)
         defer { client.close() }
@@ -221,7 +221,7 @@ struct EtcdLogTests {
         #expect(try await log.contents().isEmpty)
     }
 
-    @Test(.timeLimit(.minutes(2))) func callsAreCountedByWhatTheyAreFor() async throws {
+    @Test(.timeLimit(.minutes(5))) func callsAreCountedByWhatTheyAreFor() async throws {
         let members = try Members(1, network: 8)
         let client = try client(members)
         defer { client.close() }
@@ -244,7 +244,7 @@ struct EtcdLogTests {
         #expect(client.figures.moves > after.moves)
     }
 
-    @Test(.timeLimit(.minutes(2))) func aWatchRings() async throws {
+    @Test(.timeLimit(.minutes(5))) func aWatchRings() async throws {
         let members = try Members(1, network: 2)
         let client = try client(members)
         defer { client.close() }
@@ -261,7 +261,7 @@ struct EtcdLogTests {
     }
 
     /// Two watches at two members: what one brings no more the other does, and one that ended is opened again.
-    @Test(.timeLimit(.minutes(2))) func oneOfTwoWatchesSuffices() async throws {
+    @Test(.timeLimit(.minutes(5))) func oneOfTwoWatchesSuffices() async throws {
         let members = try Members(3, network: 30)
         let client = try client(members)
         defer { client.close() }
@@ -291,7 +291,7 @@ struct EtcdLogTests {
     }
 
     /// Many publishers with one head: each place is given once.
-    @Test(.timeLimit(.minutes(2))) func ofManyAtOnePlaceOneLands() async throws {
+    @Test(.timeLimit(.minutes(5))) func ofManyAtOnePlaceOneLands() async throws {
         let members = try Members(3, network: 3)
         let client = try client(members)
         defer { client.close() }
@@ -312,7 +312,7 @@ struct EtcdLogTests {
     }
 
     /// A member dies, then comes back, then the next: what was acknowledged is there, once.
-    @Test(.timeLimit(.minutes(3))) func acknowledgedEntriesOutliveMembers() async throws {
+    @Test(.timeLimit(.minutes(5))) func acknowledgedEntriesOutliveMembers() async throws {
         let members = try Members(3, network: 4)
         let client = try client(members)
         defer { client.close() }
@@ -330,7 +330,7 @@ struct EtcdLogTests {
     }
 
     /// Of a migration that was cut off nothing stays when another is begun, of a shorter store say.
-    @Test(.timeLimit(.minutes(2))) func whatWasNotFoundedIsNoPartOfAnotherLog() async throws {
+    @Test(.timeLimit(.minutes(5))) func whatWasNotFoundedIsNoPartOfAnotherLog() async throws {
         let members = try Members(1, network: 29)
         let client = try client(members)
         defer { client.close() }
@@ -363,7 +363,7 @@ struct EtcdLogTests {
         #expect(try await log.amend(page.logMetadata, to: renewed, at: page.head).epoch == renewed.epoch)
     }
 
-    @Test(.timeLimit(.minutes(2))) func leasesComeAndGo() async throws {
+    @Test(.timeLimit(.minutes(5))) func leasesComeAndGo() async throws {
         let members = try Members(1, network: 5)
         let client = try client(members)
         defer { client.close() }

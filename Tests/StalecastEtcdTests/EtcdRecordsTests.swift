@@ -19,7 +19,7 @@ struct EtcdRecordsTests {
         }
     }
 
-    @Test(.timeLimit(.minutes(2))) func recordsAreComparedAndSet() async throws {
+    @Test(.timeLimit(.minutes(5))) func recordsAreComparedAndSet() async throws {
         let members = try Members(1, network: 21)
         let client = try client(members)
         defer { client.close() }
@@ -66,7 +66,7 @@ struct EtcdRecordsTests {
     }
 
     /// Writers at two boards while each member is killed and comes back: both boards end as what is stored.
-    @Test(.timeLimit(.minutes(3))) func boardsAgreeAfterKills() async throws {
+    @Test(.timeLimit(.minutes(5))) func boardsAgreeAfterKills() async throws {
         let members = try Members(3, network: 22)
         let clients = [try client(members), try client(members)]
         defer { for client in clients { client.close() } }

@@ -38,17 +38,4 @@ import Testing
         #expect(QueryParameters(query)["p255"] == "255")
         #expect(QueryParameters(query)["p256"] == nil)
     }
-
-    /// 15 KB of `a_a_a_…` took 5.8 ms before it was known who asks.
-    @Test func readingAQueryTakesTimeInProportion() {
-        func seconds(_ count: Int) -> Double {
-            let query = String(repeating: "a_", count: count) + "=1"
-            let clock = ContinuousClock()
-            return (0..<5).map { _ in
-                let time = clock.measure { _ = QueryParameters(query) }
-                return Double(time.components.attoseconds) / 1e18 + Double(time.components.seconds)
-            }.min() ?? 0
-        }
-        #expect(seconds(64_000) < 3 * 4 * seconds(16_000))
-    }
 }

@@ -11,7 +11,7 @@ private let address: RolloutTracker.Address = (key: 0, isLimited: false)
 private func client(_ name: String) -> ClientIdentity { ClientIdentity(name)! }
 
 /// What nodes tell each other of how versions come to clients, over records in memory.
-@Suite(.timeLimit(.minutes(1))) struct SharedRolloutsTests {
+@Suite(.timeLimit(.minutes(5))) struct SharedRolloutsTests {
     /// A node with one loop, which shares when it is told to.
     private final class Node: Sendable {
         let hub: Hub

@@ -101,7 +101,9 @@ import Testing
     func whatIsNoAnswerHasAReason(reply: OriginServer.Reply, reason: OutboundFailure.Reason) async throws {
         try await OriginServer.serving({ _ in reply }) { server in
             try await EngineFixture.running { fixture in
-                let outcome = try await fixture.send(server.url) { $0.limits.timeout = .milliseconds(400) }
+                let outcome = try await fixture.send(server.url) {
+                    $0.limits.timeout = reason == .responseTimeout ? .milliseconds(400) : .seconds(60)
+                }
                 #expect(outcome.failure == reason, "\(outcome)")
             }
         }

@@ -15,7 +15,7 @@ import Testing
     }
 
     /// Eight handles in all: the request that cannot read its file takes the one that spoke as a client.
-    @Test(.timeLimit(.minutes(1))) func aHandleWhoseFilesCannotBeReadShowsNobodysCertificateLater() async throws {
+    @Test(.timeLimit(.minutes(5))) func aHandleWhoseFilesCannotBeReadShowsNobodysCertificateLater() async throws {
         let server = try TLSTestServer()
         try await EngineFixture.running(OutboundConfiguration(keptHandles: 1)) { fixture in
             let client = OutboundTLS(
@@ -34,7 +34,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(1))) func anAuthorityThatIsReplacedCountsFromTheNextRequestOn() async throws {
+    @Test(.timeLimit(.minutes(5))) func anAuthorityThatIsReplacedCountsFromTheNextRequestOn() async throws {
         let server = try TLSTestServer()
         try await EngineFixture.running { fixture in
             let tls = OutboundTLS(caFile: server.file("trusted.pem"))
@@ -47,7 +47,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(1))) func aFIFOWhereAFileShouldBeHoldsNoOtherRequest() async throws {
+    @Test(.timeLimit(.minutes(5))) func aFIFOWhereAFileShouldBeHoldsNoOtherRequest() async throws {
         let server = try TLSTestServer()
         #expect(mkfifo(server.file("pipe"), 0o600) == 0)
         try await EngineFixture.running { fixture in

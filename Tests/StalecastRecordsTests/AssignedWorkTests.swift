@@ -2,7 +2,7 @@ import StalecastRecords
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct AssignedWorkTests {
+@Suite(.timeLimit(.minutes(5))) struct AssignedWorkTests {
     @Test func workEndsBeforeItsAssignmentIsHandedOver() async {
         let work = AssignedWork()
         let log = Mutex<[String]>([])

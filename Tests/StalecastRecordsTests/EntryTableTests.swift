@@ -4,7 +4,7 @@ import StalecastTestSupport
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct EntryTableTests {
+@Suite(.timeLimit(.minutes(5))) struct EntryTableTests {
     private enum Refused: Error, Equatable { case away, contended }
 
     /// Copies of entries on a disk that may be full.

@@ -3,7 +3,7 @@ import StalecastTestRecords
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct InformerTests {
+@Suite(.timeLimit(.minutes(5))) struct InformerTests {
     /// A board that follows while the test lasts, and what an observer of kind `k` heard.
     private struct Followed {
         let records = MemoryRecords()

@@ -6,7 +6,7 @@ import Synchronization
 import Testing
 
 /// Nodes of one cluster, over records in memory.
-@Suite(.timeLimit(.minutes(1))) struct MembershipTests {
+@Suite(.timeLimit(.minutes(5))) struct MembershipTests {
     private final class Node: Sendable {
         let membership: Membership
         let told = Differences()

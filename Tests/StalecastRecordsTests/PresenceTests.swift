@@ -4,7 +4,7 @@ import StalecastWire
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct PresenceTests {
+@Suite(.timeLimit(.minutes(5))) struct PresenceTests {
     private func wait(_ condition: () async -> Bool) async {
         while await !condition(), !Task.isCancelled { try? await Task.sleep(for: .milliseconds(1)) }
     }

@@ -8,7 +8,7 @@ import Synchronization
 import Testing
 
 /// Proposals of two nodes over one set of records.
-@Suite(.timeLimit(.minutes(1))) struct SharedProposalsTests {
+@Suite(.timeLimit(.minutes(5))) struct SharedProposalsTests {
     private static let ada = Proposal.Person(principal: "key:ada", user: UpdateUser())
     private static let eve = Proposal.Person(principal: "key:eve", user: UpdateUser())
 

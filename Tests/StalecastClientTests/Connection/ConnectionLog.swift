@@ -59,7 +59,7 @@ func syncedEvent(_ cursor: String) -> String { "event: synced\nid: \(cursor)\nda
 
 /// Waits until `holds` is true; false when that takes longer than `seconds`. Looks every 2 ms instead of all the time,
 /// because the loop under test needs a core as well.
-func soon(within seconds: TimeInterval = 30, _ holds: () -> Bool) async -> Bool {
+func soon(within seconds: TimeInterval = 120, _ holds: () -> Bool) async -> Bool {
     let deadline = Date().addingTimeInterval(seconds)
     while !holds() {
         if Date() > deadline { return false }

@@ -4,6 +4,7 @@ import NIOPosix
 import ServiceLifecycle
 import StalecastAccess
 import StalecastControl
+import StalecastHTTP
 import StalecastHub
 import StalecastOutbound
 import StalecastSources
@@ -48,6 +49,8 @@ struct ControlFixture: Sendable {
         let store = try TemplateStore.open(storeConfiguration)
         defer { store.close() }
         var configuration = ControlConfiguration()
+        // On a busy machine a test may be slower than a client is allowed to be.
+        configuration.connections.headTimeout = .seconds(600)
         adjust(&configuration)
         let (ports, bound) = AsyncStream.makeStream(of: Int.self)
         let scope = Scope(project: .demo, namespace: .firebase)

@@ -41,7 +41,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(1))) func tellsOfEveryOtherVersionAndOfOpening() async throws {
+    @Test(.timeLimit(.minutes(5))) func tellsOfEveryOtherVersionAndOfOpening() async throws {
         let stream = OriginServer.Reply(
             bytes: Array(
                 (Self.head
@@ -66,7 +66,7 @@ import Testing
             heard == [nil, 7, 9, 8, nil], "an origin that began anew counts from 1; an absurd number promises nothing")
     }
 
-    @Test(.timeLimit(.minutes(1))) func comesBackAfterAnEndAndSaysWhatItKnows() async throws {
+    @Test(.timeLimit(.minutes(5))) func comesBackAfterAnEndAndSaysWhatItKnows() async throws {
         let first = OriginServer.Reply.raw(
             Self.head + Self.chunked("{\"latestTemplateVersionNumber\":\"7\"}\n") + "0\r\n\r\n", closes: false)
         let second = OriginServer.Reply(
@@ -80,7 +80,7 @@ import Testing
     }
 
     @Test(
-        .timeLimit(.minutes(1)),
+        .timeLimit(.minutes(5)),
         arguments: [
             OriginServer.Reply.status(503), .status(500), .status(403, [], "{\"error\":{\"code\": 403}}"),
             .raw("HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>"), .raw("garbage\r\n\r\n"), .raw(""),
@@ -121,7 +121,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(1))) func anInstallationIsMadeWhereTheOriginWantsOne() async throws {
+    @Test(.timeLimit(.minutes(5))) func anInstallationIsMadeWhereTheOriginWantsOne() async throws {
         let (versions, news) = AsyncStream.makeStream(of: VersionNumber?.self)
         try await OriginFixture.with { fixture in
             try await OriginServer.serving({ request in
@@ -153,7 +153,7 @@ import Testing
     }
 
     /// A fence that proves by fetches asks before every probe.
-    @Test(.timeLimit(.minutes(1)), arguments: ["604800s", "500s", "60s"])
+    @Test(.timeLimit(.minutes(5)), arguments: ["604800s", "500s", "60s"])
     func aTokenIsUsedAgainHoweverShortItsLife(lifetime: String) async throws {
         try await OriginFixture.with { fixture in
             try await OriginServer.serving({ _ in
@@ -167,7 +167,7 @@ import Testing
         }
     }
 
-    @Test(.timeLimit(.minutes(1))) func aRegistrationThatFailedIsNotRepeatedWithEveryProbe() async throws {
+    @Test(.timeLimit(.minutes(5))) func aRegistrationThatFailedIsNotRepeatedWithEveryProbe() async throws {
         try await OriginFixture.with { fixture in
             try await OriginServer.serving({ _ in .status(500) }) { server in
                 let installation = try FirebaseInstallation(

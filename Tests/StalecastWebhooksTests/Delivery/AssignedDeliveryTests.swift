@@ -8,7 +8,7 @@ import Synchronization
 import Testing
 
 /// Deliveries that go from one node to another, each with a store of its own.
-@Suite(.timeLimit(.minutes(1))) struct AssignedDeliveryTests {
+@Suite(.timeLimit(.minutes(5))) struct AssignedDeliveryTests {
     /// The cluster as delivery sees it: one node at a time has the assignments.
     private final class Cluster: Sendable {
         let records = MemoryRecords()

@@ -147,7 +147,7 @@ final class DeliveryFixture: Sendable {
     }
 
     /// Waits until the webhook has acknowledged the store's newest version.
-    func settled(_ id: WebhookID, within limit: Duration = .seconds(60)) async throws {
+    func settled(_ id: WebhookID, within limit: Duration = .seconds(120)) async throws {
         try await eventually(within: limit) {
             guard let status = try await self.delivery.status(of: id), let scope = status.scopes.first else {
                 return false
@@ -181,7 +181,7 @@ extension DeliveryFixture {
 struct NotInTime: Error {}
 
 /// Waits for a fact.
-func eventually(within limit: Duration = .seconds(60), _ isTrue: () async throws -> Bool) async throws {
+func eventually(within limit: Duration = .seconds(120), _ isTrue: () async throws -> Bool) async throws {
     let end = ContinuousClock.now + limit
     while try await !isTrue() {
         guard ContinuousClock.now < end else { throw NotInTime() }

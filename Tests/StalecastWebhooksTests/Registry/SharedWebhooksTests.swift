@@ -8,7 +8,7 @@ import Synchronization
 import Testing
 
 /// Registries of several nodes over one set of records.
-@Suite(.timeLimit(.minutes(1))) struct SharedWebhooksTests {
+@Suite(.timeLimit(.minutes(5))) struct SharedWebhooksTests {
     private final class Rows: Sendable {
         let records = MemoryRecords()
         let epoch = Epoch.random()
