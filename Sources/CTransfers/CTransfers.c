@@ -50,12 +50,18 @@ static atomic_int inside;
 static atomic_bool is_exiting;
 
 // While the process exits, OpenSSL frees what libcurl's calls work with: a call at that time ends in SIGSEGV. Runs
-// before OpenSSL's clean-up. Lets no call begin any more, and waits for those that have begun. One that waits for a
-// lookup may take long; it touches no TLS meanwhile, so after a second the exit goes on.
+// before OpenSSL's clean-up. Blocks new calls and waits up to two seconds for running ones. A call that waits for a
+// name server may take longer; it uses no TLS meanwhile. Registered more than once; only the first run waits.
 static void keep_out(void) {
   const struct timespec nap = {0, 1000000};
-  is_exiting = true;
-  for (int naps = 0; inside && naps < 1000; naps++) nanosleep(&nap, NULL);
+  struct timespec began, now;
+  if (atomic_exchange(&is_exiting, true)) return;
+  clock_gettime(CLOCK_MONOTONIC, &began);
+  do {
+    if (!inside) return;
+    nanosleep(&nap, NULL);
+    clock_gettime(CLOCK_MONOTONIC, &now);
+  } while (now.tv_sec - began.tv_sec < 2);
 }
 
 static void enter(void) {
@@ -67,7 +73,7 @@ static void enter(void) {
 
 static void leave(void) { inside--; }
 
-bool stalecast_transfers_end_at_exit(void) { return atexit(keep_out) == 0; }
+bool stalecast_transfers_guard_exit(void) { return atexit(keep_out) == 0; }
 
 static bool load(void) {
   void *library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
@@ -92,7 +98,7 @@ static bool load(void) {
   // one, OPENSSL_INIT_ATFORK, does nothing else. curl_global_init's take milliseconds, which an exit may fall into.
   int (*initialise)(uint64_t, const void *) = (int (*)(uint64_t, const void *))dlsym(library, "OPENSSL_init_crypto");
   if (initialise) initialise(0x20000, NULL);
-  bool is_ready = stalecast_transfers_end_at_exit() && curl.global_init(3) == 0;
+  bool is_ready = stalecast_transfers_guard_exit() && curl.global_init(3) == 0;
   leave();
   return is_ready;
 }
@@ -115,7 +121,7 @@ static size_t took_body(char *bytes, size_t size, size_t count, void *transfer) 
   return self->on_body(self->context, (uint8_t *)bytes, size * count) ? size * count : 0;
 }
 
-// Within libcurl only.
+// To be called between enter() and leave().
 static void dispose(struct transfer *self) {
   if (self->easy) curl.easy_cleanup(self->easy);
   curl.slist_free_all(self->headers);
@@ -213,7 +219,7 @@ void stalecast_transfers_wait(void *transfers, int wake, int milliseconds) {
 }
 
 #else
-bool stalecast_transfers_end_at_exit(void) { return true; }
+bool stalecast_transfers_guard_exit(void) { return true; }
 void *stalecast_transfers_new(void) { return NULL; }
 void *stalecast_transfer_begin(void *transfers, const char *method, const char *url, const char *const *headers,
                                const uint8_t *body, size_t length, const char *authority_file, void *context,

@@ -10,7 +10,7 @@ typedef bool (*stalecast_piece)(void *context, const uint8_t *bytes, size_t coun
 
 // Lets the process exit at any moment, whatever a transfer does at that time. To be called before the first transfer's
 // thread begins. False when the process exits already.
-bool stalecast_transfers_end_at_exit(void);
+bool stalecast_transfers_guard_exit(void);
 
 // What transfers run in; NULL when there is no libcurl, or none that is new enough (7.66).
 void *stalecast_transfers_new(void);

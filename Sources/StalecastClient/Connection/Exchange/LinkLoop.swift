@@ -38,7 +38,7 @@ package final class LinkLoop: @unchecked Sendable {
         }
         wake = (ends[0], ends[1])
         #if os(Linux)
-            _ = stalecast_transfers_end_at_exit()
+            _ = stalecast_transfers_guard_exit()
         #endif
     }
 
