@@ -152,7 +152,7 @@ package struct Follower: Sendable {
     private mutating func take(_ result: Result<LogPage, LogError>, of read: Read) -> [Action] {
         switch result {
         case .failure(let error): limit.failed(error)
-        case .success: limit.succeeded()
+        case .success(let page): limit.succeeded(page)
         }
         guard read.doubts == doubts else { return readAgain() }
         switch result {

@@ -1,21 +1,30 @@
-import StalecastRecords
+package import StalecastRecords
 
 /// Entries to ask for in one read. What they weigh is known only when they come: after a read without an answer it is
 /// fewer, since that may have been too much for the time, or the room, that one answer has. It may also have been the
-/// line, so up to the size that had no answer it grows with each answer, and only there with care.
-struct PageLimit: Sendable, Hashable {
-    /// Most entries of a page where nothing has failed.
+/// line, so up to the size that had no answer it grows with each answer, and only there with care. Pages in a row grow
+/// as long as they are light: at the end of a long line each takes a round trip, whatever it brings.
+package struct PageLimit: Sendable, Hashable {
+    /// Most entries of the first page, and of each where entries are heavy.
     static let most = 100
+    /// Most entries of a page that follows a full and light one.
+    private static let mostLight = 800
+    /// Bytes that more than ``most`` entries may weigh, judged by the page before.
+    private static let room = 1 << 20
+    /// Bytes of an entry besides its content, about.
+    private static let frame = 500
     /// Answers in a row after which a size is tried that had none.
     private static let confidence = 8
 
-    private(set) var entries = most
+    package private(set) var entries = most
     private var answers = 0
     /// Size of the first read without an answer after one that had one; nil: none is known to be too much.
     private var unanswered: Int?
     private var hasFailed = false
 
-    mutating func failed(_ error: LogError) {
+    package init() {}
+
+    package mutating func failed(_ error: LogError) {
         answers = 0
         // What was certainly not done was not too much, but not sent.
         guard case .unknown = error else { return }
@@ -24,12 +33,21 @@ struct PageLimit: Sendable, Hashable {
         entries = max(1, entries / 2)
     }
 
-    mutating func succeeded() {
+    package mutating func succeeded(_ page: LogPage) {
         hasFailed = false
         answers += 1
         if let unanswered, unanswered <= entries { self.unanswered = nil }
+        let most = ceiling(after: page)
+        if entries > most { (entries, answers) = (most, 0) }
         let isDoubtful = unanswered.map { $0 <= entries * 2 } ?? false
         guard answers >= (isDoubtful ? Self.confidence : 1) else { return }
-        (entries, answers) = (min(Self.most, entries * 2), 0)
+        (entries, answers) = (min(most, entries * 2), 0)
+    }
+
+    private func ceiling(after page: LogPage) -> Int {
+        // The log's end: what comes next may be anything.
+        guard page.entries.count >= entries else { return Self.most }
+        let bytes = page.entries.reduce(0) { $0 + $1.contentBytes + Self.frame }
+        return min(Self.mostLight, max(Self.most, Self.room / (bytes / page.entries.count)))
     }
 }

@@ -91,7 +91,7 @@ extension SharedLog {
         while true {
             do throws(LogError) {
                 let page = try await page(after: sequence, limit: limit.entries)
-                limit.succeeded()
+                limit.succeeded(page)
                 return page
             } catch {
                 let isLeast = limit.entries == 1
