@@ -160,6 +160,12 @@ extension TemplateStore {
     }
 
     func refuseWithoutSpace() throws(StoreError) {
+        // A file that was removed takes commits as before, and the next start does not find them.
+        guard FileOperation.exists(directory.database) else {
+            let reason = "\(directory.database) was removed while the daemon runs"
+            fail(reason)
+            throw .unavailable("\(reason); nothing was committed")
+        }
         guard let free = measureSpace() else { return }
         throw .diskFull(
             "\(StoreHealth.size(free)) are free in \(directory.path), and store.minFreeSpace asks for "

@@ -15,6 +15,16 @@ import Testing
         directory = try TemporaryDirectory()
     }
 
+    @Test func aDatabaseThatIsRemovedTakesNoMoreVersions() async throws {
+        let store = try TemplateStore.make(directory)
+        _ = try await store.put("one")
+        try FileManager.default.removeItem(atPath: directory.database)
+        let error = await storeError { try await store.put("two") }
+        guard case .unavailable(let sentence) = error else { throw try #require(error) }
+        #expect(sentence.hasSuffix("stalecast.sqlite was removed while the daemon runs; nothing was committed"))
+        guard case .failed = await store.health else { throw try #require(error) }
+    }
+
     @Test(arguments: [FaultyFileSystem.Fault.sync, .write])
     func failedCommitHasUnknownOutcomeAndStopsTheStore(fault: FaultyFileSystem.Fault) async throws {
         let store = try TemplateStore.make(directory)
