@@ -48,8 +48,6 @@ package struct ClusterFigures: Sendable {
     /// The log's end as it was heard of last, by whatever way.
     package var newest: CommitSequence = 0
 
-    package init() {}
-
     mutating func count(_ result: Result<Appended, LogError>, of publish: PublishID) {
         let outcome: Append =
             switch result {

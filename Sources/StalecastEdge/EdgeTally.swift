@@ -25,8 +25,6 @@ package struct EdgeTally: Sendable {
     package var publishToWritten = Histogram()
     package var fetches = FetchTally()
 
-    package init() {}
-
     package mutating func merge(_ other: EdgeTally) {
         deliveries.merge(other.deliveries, uniquingKeysWith: +)
         coalesced += other.coalesced

@@ -80,8 +80,6 @@ extension Timestamp {
         let bytes: [UInt8]
         var index = 0
 
-        init(bytes: [UInt8]) { self.bytes = bytes }
-
         var isAtEnd: Bool { index == bytes.count }
 
         mutating func skip(_ letter: Unicode.Scalar, or other: Unicode.Scalar? = nil) -> Bool {

@@ -18,8 +18,6 @@ extension Configuration {
         package var certificate: String?
         /// PEM file of its key.
         package var key: String?
-
-        package init() {}
     }
 
     /// Settings of this daemon's part in a cluster.
@@ -36,8 +34,6 @@ extension Configuration {
         /// Time that fetches are answered without a look at etcd; zero: for ever.
         package var maxUnverified: Duration = .zero
         package var readiness = Readiness.degraded
-
-        package init() {}
 
         /// Part that a node has in its cluster.
         package enum Role: String, Sendable, CaseIterable {

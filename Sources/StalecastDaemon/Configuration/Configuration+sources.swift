@@ -11,8 +11,6 @@ extension Configuration {
         package var allowedAddresses: [CIDR] = []
         /// Whether private networks may be asked.
         package var addressProfile = AddressPolicy.Profile.public
-
-        package init() {}
     }
 
     /// One scope's source.
@@ -73,11 +71,6 @@ extension Configuration {
 
         package var triggerTokenFiles: [String] = []
         package var triggerSecretFiles: [String] = []
-
-        package init(scope: Scope, kind: SourceKind) {
-            self.scope = scope
-            self.kind = kind
-        }
 
         /// Description without headers and keys, which may be secrets.
         package var description: String { "\(kind.rawValue) source of \(scope)" }

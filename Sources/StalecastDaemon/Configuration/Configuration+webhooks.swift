@@ -28,8 +28,6 @@ extension Configuration {
         package var attemptRetention: Duration = .seconds(14 * 86_400)
         /// Time that dead letters are kept.
         package var deadLetterRetention: Duration = .seconds(30 * 86_400)
-
-        package init() {}
     }
 
     /// One webhook of the file. Settings are kept as the API's document spells them, where they are understood and

@@ -109,8 +109,6 @@ extension Configuration {
         /// Proxies that may name their client.
         package var proxies = TrustedProxies()
         package var tls = TLS()
-
-        package init() {}
     }
 
     /// The TLS of one listener.
@@ -155,8 +153,6 @@ extension Configuration {
         package var hook = Hook()
         /// Addresses that are not public where key sets may be fetched, and the hook may be.
         package var allowedAddresses: [CIDR] = []
-
-        package init() {}
     }
 
     /// See ``CallerHook``.
@@ -167,8 +163,6 @@ extension Configuration {
         package var headers: [String] = []
         /// PEM file of the authorities of the URL's host; nil for the system's.
         package var caFile: String?
-
-        package init() {}
     }
 
     /// Limits of what the store keeps.
@@ -182,8 +176,6 @@ extension Configuration {
         package var etcd = Etcd()
         /// `--begin-empty`: for one start, so it is no key of the file.
         package var beginEmpty = false
-
-        package init() {}
     }
 
     /// One project: both its id and its number resolve to it in URLs.
@@ -215,8 +207,6 @@ extension Configuration {
     package struct Log: Sendable, Equatable {
         package var level = LogLevel.info
         package var format = LogFormat.text
-
-        package init() {}
     }
 
     /// The lowest level that is logged; names and order of swift-log.
@@ -234,7 +224,5 @@ extension Configuration {
         /// The time over which streams are ended one after the other; the daemon is gone within 15 s whatever this
         /// says.
         package var drain: Duration = .seconds(5)
-
-        package init() {}
     }
 }

@@ -92,8 +92,6 @@ extension RolloutTracker {
         package var held = ClientGroups()
         package var apps = ClientGroups()
         package var sdks = ClientGroups()
-
-        package init() {}
     }
 
     /// - Parameter topics: nil is all of the scope.
@@ -124,8 +122,6 @@ extension RolloutTracker {
         package var keepsNames = true
         /// Connected clients of each scope by how many versions they are behind: 0 to 3, 4 and more, not known.
         package var behind: [Scope: [Int]] = [:]
-
-        package init() {}
     }
 
     package var figures: Figures {

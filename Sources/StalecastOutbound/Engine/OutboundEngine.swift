@@ -132,8 +132,6 @@ package final class OutboundEngine: Sendable {
         package var connections = 0
         /// Host names being looked up, each on a thread of its own; also when no request waits for one any more.
         package var lookups = 0
-
-        package init() {}
     }
 
     /// Names a request that was submitted.

@@ -59,8 +59,6 @@ package struct SourceStatus: Sendable, Hashable {
         package var fenceWait = Duration.zero
         /// Different problems met: a broken document counts once, however often it is looked at.
         package var problems = 0
-
-        package init() {}
     }
 
     /// Way in which a source hears of changes besides looking.
@@ -69,10 +67,5 @@ package struct SourceStatus: Sendable, Hashable {
         package var isOpen: Bool
         /// Why they are not; nil while they are, and where nothing is wrong.
         package var problem: String?
-
-        package init(isOpen: Bool, problem: String? = nil) {
-            self.isOpen = isOpen
-            self.problem = problem
-        }
     }
 }

@@ -149,8 +149,6 @@ package final class TriggerService: Sendable {
         /// Posts with a credential whose body was no event.
         package fileprivate(set) var malformed = 0
 
-        package init() {}
-
         fileprivate mutating func count(_ outcome: Outcome) {
             switch outcome {
             case .taken(let verdicts): for verdict in verdicts { events[verdict.result, default: 0] += 1 }

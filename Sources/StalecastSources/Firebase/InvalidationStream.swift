@@ -182,8 +182,6 @@ package final class InvalidationStream: Sendable {
         /// Default 5 min.
         package var longest: Duration = .seconds(300)
 
-        package init() {}
-
         /// Wait with jitter: between half and the whole of it.
         func delay(afterFailures failures: Int) -> Duration {
             let whole = failures == 0 ? afterEnd : first.doubled(afterFailures: failures, atMost: longest)

@@ -57,8 +57,6 @@ package struct TemplateProblems: Error, Sendable, Hashable, CustomStringConverti
     /// No more problems than this are put in words.
     package static let maxListed = 20
 
-    init() {}
-
     /// All of them, one per line, the first one's token at the very beginning; says how many were left out.
     package var message: String {
         var lines = problems.map(\.description)
