@@ -195,16 +195,10 @@ package struct Recogniser {
             if Self.equal(name, "cookie"), String(decoding: value, as: UTF8.self).contains("__Host-stalecast=") {
                 return false
             }
-            if Self.equal(name, "origin") {
-                guard headers.origin == nil else { return false }
-                headers.origin = String(decoding: value, as: UTF8.self)
-            }
+            if Self.equal(name, "origin") { return Self.isFirst(value, &headers.origin) }
         case 7: return !Self.equal(name, "upgrade") && !Self.equal(name, "trailer")
         case 9:
-            if Self.equal(name, "x-api-key") {
-                guard headers.credentials.apiKey == nil else { return false }
-                headers.credentials.apiKey = String(decoding: value, as: UTF8.self)
-            }
+            if Self.equal(name, "x-api-key") { return Self.isFirst(value, &headers.credentials.apiKey) }
         case 10:
             if Self.equal(name, "connection") {
                 guard Self.equal(value, "keep-alive") || Self.equal(value, "close") else { return false }
@@ -213,23 +207,11 @@ package struct Recogniser {
                 headers.keepAlive = headers.isHTTP11 && value.count == 10
             }
         case 13:
-            if Self.equal(name, "if-none-match") {
-                guard isFetch, headers.ifNoneMatch == nil else { return false }
-                headers.ifNoneMatch = String(decoding: value, as: UTF8.self)
-            }
-            if Self.equal(name, "authorization") {
-                guard headers.credentials.authorization == nil else { return false }
-                headers.credentials.authorization = String(decoding: value, as: UTF8.self)
-            }
-            if Self.equal(name, "last-event-id") {
-                guard headers.lastEventID == nil else { return false }
-                headers.lastEventID = String(decoding: value, as: UTF8.self)
-            }
+            if Self.equal(name, "if-none-match") { return isFetch && Self.isFirst(value, &headers.ifNoneMatch) }
+            if Self.equal(name, "authorization") { return Self.isFirst(value, &headers.credentials.authorization) }
+            if Self.equal(name, "last-event-id") { return Self.isFirst(value, &headers.lastEventID) }
         case 14:
-            if Self.equal(name, "x-goog-api-key") {
-                guard headers.credentials.googleKey == nil else { return false }
-                headers.credentials.googleKey = String(decoding: value, as: UTF8.self)
-            }
+            if Self.equal(name, "x-goog-api-key") { return Self.isFirst(value, &headers.credentials.googleKey) }
             return !Self.equal(name, "http2-settings")
         case 15:
             if isFetch, Self.equal(name, "accept-encoding") {
@@ -239,12 +221,16 @@ package struct Recogniser {
         case 16: return !Self.equal(name, "proxy-connection")
         case 17: return !Self.equal(name, "transfer-encoding")
         case 18:
-            if Self.equal(name, "x-stalecast-client") {
-                guard headers.client == nil else { return false }
-                headers.client = String(decoding: value, as: UTF8.self)
-            }
+            if Self.equal(name, "x-stalecast-client") { return Self.isFirst(value, &headers.client) }
         default: break
         }
+        return true
+    }
+
+    /// Stores the value of a field that may be there once; false when it was there already.
+    private static func isFirst(_ value: Slice<UnsafeBufferPointer<UInt8>>, _ stored: inout String?) -> Bool {
+        guard stored == nil else { return false }
+        stored = String(decoding: value, as: UTF8.self)
         return true
     }
 
