@@ -78,7 +78,7 @@ package struct Call: Sendable {
     /// The path's project and namespace.
     func scope(namespace name: String) throws(GoogleError) -> Scope {
         let project = try project()
-        let known = control.namespaces[project] ?? []
+        let known = control.configuration.projects.namespaces[project] ?? []
         guard let namespace = known.first(where: { $0.description.utf8.elementsEqual(name.utf8) }) else {
             let visible = known.filter { principal?.may(.read, in: Scope(project: project, namespace: $0)) ?? false }
             let names = visible.map(\.description).joined(separator: ", ")
@@ -102,7 +102,7 @@ package struct Call: Sendable {
     /// - Throws: 400 where the versions come from a source.
     func publishableTemplate() throws(GoogleError) -> TemplateResource {
         let resource = try template()
-        guard let feed = control.feeds[resource.scope] else { return resource }
+        guard let feed = control.configuration.projects.feeds[resource.scope] else { return resource }
         throw .fed(resource.scope, by: feed)
     }
 }

@@ -4,7 +4,7 @@ import StalecastHTTP
 package import StalecastHub
 package import StalecastSources
 package import StalecastStore
-package import StalecastWire
+import StalecastWire
 
 /// The private listener without its socket: from request to answer, over the parts it speaks for. Closures are called
 /// on any thread; those that are not `async` must not block.
@@ -25,11 +25,6 @@ package struct Control: Sendable {
     var audit: AuditLog? { copies?.audit }
     /// Hears of a version that was published around the approvals, and by whom.
     let bypassed: @Sendable (StoredVersion, _ by: String) -> Void
-    /// The namespaces a configured project serves, in configured order.
-    let namespaces: [ProjectID: [Namespace]]
-    /// The words for the source a scope is fed by, and cannot be published to for; the others get versions through the
-    /// API.
-    let feeds: [Scope: String]
     let reports: ControlReports
     /// nil where this daemon is one by itself.
     let cluster: ClusterService?
@@ -39,13 +34,11 @@ package struct Control: Sendable {
 
     package init(
         _ configuration: ControlConfiguration, access: Authorizer, sessions: ConsoleSessions = ConsoleSessions(),
-        store: TemplateStore, hub: Hub,
-        webhooks: WebhookService, triggers: TriggerService, tally: ControlTally = ControlTally(),
-        audit copies: AuditCopies? = nil,
+        store: TemplateStore, hub: Hub, webhooks: WebhookService, triggers: TriggerService,
+        tally: ControlTally = ControlTally(), audit copies: AuditCopies? = nil,
         bypassed: @escaping @Sendable (StoredVersion, _ by: String) -> Void = { _, _ in },
-        namespaces: [ProjectID: [Namespace]], feeds: [Scope: String] = [:],
-        reports: ControlReports, cluster: ClusterService? = nil,
-        relay: MessageRelay? = nil, keys: (any KeyStorage)? = nil
+        reports: ControlReports, cluster: ClusterService? = nil, relay: MessageRelay? = nil,
+        keys: (any KeyStorage)? = nil
     ) {
         self.relay = relay
         self.keys = keys ?? OwnKeys(store: store, access: access)
@@ -60,8 +53,6 @@ package struct Control: Sendable {
         self.tally = tally
         self.copies = copies
         self.bypassed = bypassed
-        self.namespaces = namespaces
-        self.feeds = feeds
         self.reports = reports
     }
 
@@ -139,7 +130,7 @@ package struct Control: Sendable {
     func may(
         _ principal: Principal, _ action: AccessAction, project name: String, _ topics: Grant.Topics = .irrelevant
     ) -> Bool {
-        guard let project = store.projects.resolve(name), let own = namespaces[project] else {
+        guard let project = store.projects.resolve(name), let own = configuration.projects.namespaces[project] else {
             return principal.may(action, project: name)
         }
         return own.allSatisfy {

@@ -22,10 +22,7 @@ package struct ControlConfiguration: Sendable {
     package var maxKeys = 10_000
     /// Names under which browsers may ask for the console, and pages use its cookie, beside addresses and `localhost`.
     package var hosts: [String] = []
-    /// Projects whose templates another person has to approve.
-    package var approvals: Set<ProjectID> = []
-    /// Plans by which scopes release their versions; others have the standard policy, and publish instantly unless asked.
-    package var releases: [Scope: ReleasePlan] = [:]
+    package var projects = Projects()
     /// Proxies that may name their client. Default: none.
     package var proxies = TrustedProxies()
     /// nil, the default, listens without TLS.
@@ -36,5 +33,18 @@ package struct ControlConfiguration: Sendable {
     package init(host: String = "127.0.0.1", port: Int = 0) {
         self.host = host
         self.port = port
+    }
+
+    /// Rules that the configuration has for projects and their scopes.
+    package struct Projects: Sendable {
+        /// The namespaces a configured project serves, in configured order.
+        package var namespaces: [ProjectID: [Namespace]] = [:]
+        /// The words for the source a scope is fed by, and cannot be published to for; the others get versions through the
+        /// API.
+        package var feeds: [Scope: String] = [:]
+        /// Projects whose templates another person has to approve.
+        package var approvals: Set<ProjectID> = []
+        /// Plans by which scopes release their versions; others have the standard policy, and publish instantly unless asked.
+        package var releases: [Scope: ReleasePlan] = [:]
     }
 }

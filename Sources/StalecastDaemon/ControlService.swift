@@ -47,13 +47,15 @@ struct ControlService: Service {
         settings.hosts = configuration.control.hosts
         let isOpen = configuration.control.hosts.isEmpty && !configuration.control.listen.isLoopback
         settings.connections.hosts = isOpen ? .any : .only(configuration.control.hosts)
-        settings.approvals = Set(configuration.projects.filter { $0.approvals == .required }.map(\.id))
-        settings.releases = Dictionary(uniqueKeysWithValues: configuration.releases.map { ($0.scope, $0) })
+        settings.projects.approvals = Set(configuration.projects.filter { $0.approvals == .required }.map(\.id))
+        settings.projects.releases = Dictionary(uniqueKeysWithValues: configuration.releases.map { ($0.scope, $0) })
         settings.version = DaemonVersion.text
         settings.tls = tls
         settings.proxies = configuration.control.proxies
         settings.capacity = parts.controlCapacity
-        let namespaces = Dictionary(uniqueKeysWithValues: configuration.projects.map { ($0.id, $0.namespaces) })
+        settings.projects.namespaces = Dictionary(
+            uniqueKeysWithValues: configuration.projects.map { ($0.id, $0.namespaces) })
+        settings.projects.feeds = parts.sources.words
         let control = Control(
             settings, access: parts.access, sessions: ConsoleSessions(signIn: signIn), store: parts.store,
             hub: parts.hub, webhooks: parts.webhooks.service,
@@ -62,8 +64,7 @@ struct ControlService: Service {
                 logger.warning(
                     "published around the approvals",
                     metadata: ["scope": "\(version.scope)", "version": "\(version.version)", "actor": "\(actor)"])
-            }, namespaces: namespaces,
-            feeds: parts.sources.words,
+            },
             reports: ControlReports(
                 presence: { await parts.subscribers(of: $0, $1) },
                 reach: { await parts.edge.streamCounts(of: $0) }, metrics: { await Self.metrics(parts, tally, signIn) },

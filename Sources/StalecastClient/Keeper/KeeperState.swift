@@ -27,12 +27,6 @@ struct KeeperState: Sendable {
     /// Set once the app was deleted: nothing is started any more.
     var isClosed = false
 
-    struct Listeners: Sendable {
-        var updates: [UUID: @Sendable (Result<Set<String>, RemoteConfigUpdateError>) -> Void] = [:]
-        var activations: [UUID: @Sendable (Set<String>) -> Void] = [:]
-        var exchanges: [UUID: @Sendable (FetchReport) -> Void] = [:]
-    }
-
     /// Removes all listeners and returns them, so that their closures can end outside the keeper's lock.
     mutating func takeListeners() -> Listeners {
         defer { listeners = Listeners() }
@@ -113,6 +107,14 @@ struct KeeperState: Sendable {
         }
         stored.lastFetchStatus = RemoteConfigFetchStatus.failure.rawValue
         return .failed(failure)
+    }
+}
+
+extension KeeperState {
+    struct Listeners: Sendable {
+        var updates: [UUID: @Sendable (Result<Set<String>, RemoteConfigUpdateError>) -> Void] = [:]
+        var activations: [UUID: @Sendable (Set<String>) -> Void] = [:]
+        var exchanges: [UUID: @Sendable (FetchReport) -> Void] = [:]
     }
 
     /// An exchange with the server that is under way.

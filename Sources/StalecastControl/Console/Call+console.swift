@@ -187,7 +187,7 @@ extension Call {
     /// Scopes that may be read, each with the other actions that are permitted there.
     private func scopes(of principal: Principal) -> [JSONValue] {
         control.store.projects.projects.flatMap { project in
-            (control.namespaces[project.id] ?? []).compactMap { namespace in
+            (control.configuration.projects.namespaces[project.id] ?? []).compactMap { namespace in
                 let scope = Scope(project: project.id, namespace: namespace)
                 guard principal.may(.read, in: scope) else { return nil }
                 let actions = [AccessAction.publish, .manage].filter { principal.may($0, in: scope) }
@@ -199,7 +199,7 @@ extension Call {
                 // Topics and webhooks are of all of a project.
                 object["wholeProject"] = .bool(control.may(principal, .read, project: project.id.description))
                 object["needsApproval"] = .bool(needsApproval(project.id))
-                object["fedBy"] = control.feeds[scope].map(JSONValue.string)
+                object["fedBy"] = control.configuration.projects.feeds[scope].map(JSONValue.string)
                 return .object(object)
             }
         }

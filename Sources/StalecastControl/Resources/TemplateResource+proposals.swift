@@ -188,5 +188,5 @@ extension Call {
     }
 
     /// Whether a template of the project is published by proposal and approval alone.
-    func needsApproval(_ project: ProjectID) -> Bool { control.configuration.approvals.contains(project) }
+    func needsApproval(_ project: ProjectID) -> Bool { control.configuration.projects.approvals.contains(project) }
 }

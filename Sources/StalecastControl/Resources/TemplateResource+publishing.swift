@@ -31,7 +31,7 @@ extension TemplateResource {
         call.note.published(version)
         if let reason = publish.reason { call.note.set("reason", .string(reason)) }
         if publish.staged != nil { call.note.set("release", "staged") }
-        let isStagedOtherwise = call.control.configuration.releases[scope]?.isStagedByDefault == true
+        let isStagedOtherwise = call.control.configuration.projects.releases[scope]?.isStagedByDefault == true
         if publish.staged == nil, publish.supersedes || isStagedOtherwise { call.note.set("release", "instant") }
         return answer(version, pretty: call.wantsPretty)
     }

@@ -22,7 +22,7 @@ extension TemplateResource {
         if try query.flag("propose") {
             throw .invalidField("release", "a proposal is not staged; publish it with release=staged instead")
         }
-        var policy = (call.control.configuration.releases[scope]?.policy ?? .standard).json.object ?? [:]
+        var policy = (call.control.configuration.projects.releases[scope]?.policy ?? .standard).json.object ?? [:]
         for name in spelled {
             guard let text = query[name] else { continue }
             let isList = name == "stages" || name == "first"
@@ -43,7 +43,7 @@ extension TemplateResource {
         case "staged": return true
         case "instant": return false
         case nil:
-            guard call.control.configuration.releases[scope]?.isStagedByDefault == true else { return false }
+            guard call.control.configuration.projects.releases[scope]?.isStagedByDefault == true else { return false }
             let isProposed = try call.query.flag("propose")
             return !isUrgent && !isProposed && store.currentTemplates[scope] != nil
         default: throw .invalidField("release", "release must be staged or instant")

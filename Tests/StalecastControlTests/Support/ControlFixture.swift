@@ -51,6 +51,8 @@ struct ControlFixture: Sendable {
         var configuration = ControlConfiguration()
         // On a busy machine a test may be slower than a client is allowed to be.
         configuration.connections.headTimeout = .seconds(600)
+        configuration.projects.namespaces = Dictionary(
+            uniqueKeysWithValues: store.projects.projects.map { ($0.id, [.firebase, .firebaseServer]) })
         adjust(&configuration)
         let (ports, bound) = AsyncStream.makeStream(of: Int.self)
         let scope = Scope(project: .demo, namespace: .firebase)
@@ -69,8 +71,6 @@ struct ControlFixture: Sendable {
             configuration, access: Authorizer(bootstrap: SecretDigest(of: secret)), store: store, hub: hub,
             webhooks: webhooks.service,
             triggers: TriggerService(targets: []), tally: tally,
-            namespaces: Dictionary(
-                uniqueKeysWithValues: store.projects.projects.map { ($0.id, [.firebase, .firebaseServer]) }),
             reports: ControlReports(
                 presence: { _, _ in [.pushRC: ["sse": 3]] }, metrics: { "# TYPE up gauge\nup 1\n" },
                 status: { ["state": "serving"] },
