@@ -7,76 +7,64 @@ extension ControlOperations {
     static let console: [ControlOperation] =
         [
             operation(
-                APIOperation(
-                    "findConsoleFromRoot", "GET", "/", tag: "Console", summary: "Where the console is, for browsers",
-                    answers: [place], errors: [401, 404, 421]), access: .anyone
+                "findConsoleFromRoot", "GET", "/", tag: "Console", summary: "Where the console is, for browsers",
+                answers: [place], errors: [401, 404, 421], access: .anyone
             ) { call async throws(GoogleError) in try call.root() },
             operation(
-                APIOperation(
-                    "findConsole", "GET", "/console", tag: "Console", summary: "Where the console is",
-                    answers: [place], errors: [421]), access: .anyone
+                "findConsole", "GET", "/console", tag: "Console", summary: "Where the console is", answers: [place],
+                errors: [421], access: .anyone
             ) { call async throws(GoogleError) in call.consolePlace() },
             operation(
-                APIOperation(
-                    "openConsole", "GET", "/console/", tag: "Console", summary: "The console, for browsers",
-                    answers: [file("text/html")], errors: [421]), access: .anyone
+                "openConsole", "GET", "/console/", tag: "Console", summary: "The console, for browsers",
+                answers: [file("text/html")], errors: [421], access: .anyone
             ) { call async throws(GoogleError) in try call.consoleFile(named: "index.html") },
             operation(
-                APIOperation(
-                    "consoleFile", "GET", "/console/{file}", tag: "Console", summary: "A part of the console",
-                    answers: [file("text/javascript", "text/css", "text/html", "image/svg+xml")], errors: [404, 421]),
+                "consoleFile", "GET", "/console/{file}", tag: "Console", summary: "A part of the console",
+                answers: [file("text/javascript", "text/css", "text/html", "image/svg+xml")], errors: [404, 421],
                 access: .anyone
             ) { call async throws(GoogleError) in try call.consoleFile(named: call.names["file"]) },
             operation(
-                APIOperation(
-                    "makeConsoleCode", "POST", "/console/code", tag: "Console",
-                    summary: "A code that opens the console once, within a minute, with the caller's own grants",
-                    parameters: [APIParameter(.header, "X-Stalecast-User", "Who will sit there.")],
-                    answers: [.json("The code", .schema("ConsoleCode"))], errors: [421], action: .read),
-                about: .document
+                "makeConsoleCode", "POST", "/console/code", tag: "Console",
+                summary: "A code that opens the console once, within a minute, with the caller's own grants",
+                parameters: [.header("X-Stalecast-User", "Who will sit there.")],
+                answers: [.json("The code", .schema("ConsoleCode"))], errors: [421], action: .read, about: .document
             ) { call async throws(GoogleError) in try call.makeConsoleCode() },
             operation(
-                APIOperation(
-                    "openSession", "POST", "/console/session", tag: "Console",
-                    summary: "Signs in to the console: sets a cookie that stands for the credential",
-                    body: APIBody(.schema("ConsoleCredential")),
-                    answers: [.json("Signed in", .schema("ConsoleSession"), headers: ["Set-Cookie"])],
-                    errors: [400, 401, 403, 421, 429]), access: .anyone
+                "openSession", "POST", "/console/session", tag: "Console",
+                summary: "Signs in to the console: sets a cookie that stands for the credential",
+                body: APIBody(.schema("ConsoleCredential")),
+                answers: [.json("Signed in", .schema("ConsoleSession"), headers: ["Set-Cookie"])],
+                errors: [400, 401, 403, 421, 429], access: .anyone
             ) { call async throws(GoogleError) in try call.openSession() },
             operation(
-                APIOperation(
-                    "beginSignIn", "POST", "/console/sign-in", tag: "Console",
-                    summary: "Begins a sign-in with an issuer: sets a cookie, and says where the browser is to go",
-                    body: APIBody(.schema("ConsoleIssuer")),
-                    answers: [.json("Where to go", .schema("ConsolePlace"), headers: ["Set-Cookie"])],
-                    errors: [400, 403, 421, 429, 503]), access: .anyone
+                "beginSignIn", "POST", "/console/sign-in", tag: "Console",
+                summary: "Begins a sign-in with an issuer: sets a cookie, and says where the browser is to go",
+                body: APIBody(.schema("ConsoleIssuer")),
+                answers: [.json("Where to go", .schema("ConsolePlace"), headers: ["Set-Cookie"])],
+                errors: [400, 403, 421, 429, 503], access: .anyone
             ) { call async throws(GoogleError) in try await call.beginSignIn() },
             operation(
-                APIOperation(
-                    "endSignIn", "GET", "/console/signed-in/{issuer}", tag: "Console",
-                    summary: "Takes an issuer's answer from the browser, and leads it to the console",
-                    parameters: [
-                        APIParameter(.query, "code", "The issuer's code, good once."),
-                        APIParameter(.query, "state", "Names the sign-in that this browser began."),
-                        APIParameter(.query, "iss", "The issuer's name for itself (RFC 9207)."),
-                        APIParameter(.query, "error", "Why the issuer refuses."),
-                        APIParameter(.query, "error_description", "The same in words."),
-                    ],
-                    answers: [
-                        APIAnswer("Signed in or not, at `/console/`", status: 303, headers: ["Location", "Set-Cookie"])
-                    ], errors: [404, 421, 503]), access: .anyone
+                "endSignIn", "GET", "/console/signed-in/{issuer}", tag: "Console",
+                summary: "Takes an issuer's answer from the browser, and leads it to the console",
+                parameters: [
+                    .query("code", "The issuer's code, good once."),
+                    .query("state", "Names the sign-in that this browser began."),
+                    .query("iss", "The issuer's name for itself (RFC 9207)."),
+                    .query("error", "Why the issuer refuses."), .query("error_description", "The same in words."),
+                ],
+                answers: [
+                    APIAnswer("Signed in or not, at `/console/`", status: 303, headers: ["Location", "Set-Cookie"])
+                ], errors: [404, 421, 503], access: .anyone
             ) { call async throws(GoogleError) in try await call.endSignIn() },
             operation(
-                APIOperation(
-                    "readSession", "GET", "/console/session", tag: "Console",
-                    summary: "Who is signed in to the console, and what they may see there",
-                    answers: [.json("Who, or nobody", .schema("ConsoleSession"))], errors: [421]), access: .anyone
+                "readSession", "GET", "/console/session", tag: "Console",
+                summary: "Who is signed in to the console, and what they may see there",
+                answers: [.json("Who, or nobody", .schema("ConsoleSession"))], errors: [421], access: .anyone
             ) { call async throws(GoogleError) in call.readSession() },
             operation(
-                APIOperation(
-                    "closeSession", "DELETE", "/console/session", tag: "Console", summary: "Signs out of the console",
-                    answers: [.json("Signed out", .schema("ConsoleSession"), headers: ["Set-Cookie"])],
-                    errors: [403, 421]), access: .anyone
+                "closeSession", "DELETE", "/console/session", tag: "Console", summary: "Signs out of the console",
+                answers: [.json("Signed out", .schema("ConsoleSession"), headers: ["Set-Cookie"])], errors: [403, 421],
+                access: .anyone
             ) { call async throws(GoogleError) in call.closeSession() },
         ]
 
@@ -93,17 +81,16 @@ extension ControlOperations {
     private static let text: JSONValue = ["type": "string"]
 
     static let consoleSchemas: JSONObject = [
-        "ConsoleCode": .objectSchema(
-            ["code": text, "path": text, "expires": text], required: ["code", "path", "expires"]),
+        "ConsoleCode": .recordSchema(["code": text, "path": text, "expires": text]),
         "ConsoleCredential": .objectSchema(["code": text, "token": text, "user": text]),
-        "ConsoleIssuer": .objectSchema(["issuer": text], required: ["issuer"]),
-        "ConsolePlace": .objectSchema(["location": text], required: ["location"]),
+        "ConsoleIssuer": .recordSchema(["issuer": text]),
+        "ConsolePlace": .recordSchema(["location": text]),
         "ConsoleSession": .objectSchema(
             [
                 "signedIn": ["type": "boolean"], "principal": ["type": "object"], "user": text, "expires": text,
                 "version": text, "mayOperate": ["type": "boolean"], "mayReadAll": ["type": "boolean"],
-                "scopes": .listSchema(["type": "object"]), "paths": .listSchema(text),
-                "issuers": .listSchema(text), "problem": text, "location": text,
+                "scopes": .listSchema(["type": "object"]), "paths": .listSchema(text), "issuers": .listSchema(text),
+                "problem": text, "location": text,
             ], required: ["signedIn"]),
     ]
 }

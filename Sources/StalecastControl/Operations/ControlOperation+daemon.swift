@@ -5,54 +5,44 @@ import StalecastWire
 extension ControlOperations {
     static let daemon: [ControlOperation] = [
         operation(
-            APIOperation(
-                "status", "GET", "/status", tag: "Daemon", summary: "What the daemon does, for people and scripts",
-                answers: [.json("The status", .schema("Status"))], errors: [])
+            "status", "GET", "/status", tag: "Daemon", summary: "What the daemon does, for people and scripts",
+            answers: [.json("The status", .schema("Status"))], errors: []
         ) { call async throws(GoogleError) in Answer(await call.control.reports.status()) },
         operation(
-            APIOperation(
-                "timeline", "GET", "/v1/timeline", tag: "Daemon",
-                summary: "This daemon's last hour by minute and last day by quarter of an hour, with the versions made",
-                answers: [.json("The time line", .schema("Timeline"))], errors: [])
+            "timeline", "GET", "/v1/timeline", tag: "Daemon",
+            summary: "This daemon's last hour by minute and last day by quarter of an hour, with the versions made",
+            answers: [.json("The time line", .schema("Timeline"))], errors: []
         ) { call async throws(GoogleError) in Answer(await call.control.reports.timeline()) },
         operation(
-            APIOperation(
-                "listAudit", "GET", "/v1/audit", tag: "Daemon",
-                summary: "Who changed what at this daemon, newest first: up to the last 3,000 lines of the audit log",
-                parameters: [
-                    APIParameter(
-                        .query, "pageSize", "At most 1000; 100 when absent.",
-                        schema: ["type": "integer", "minimum": 1, "maximum": .int(Int64.max)]),
-                    APIParameter(
-                        .query, "project", "Only what concerns it, or all projects.", schema: ["type": "string"]),
-                    APIParameter(
-                        .query, "namespace", "Only what concerns it; asks for a project.", schema: ["type": "string"]),
-                    APIParameter(
-                        .query, "refused", "Only what was refused or failed.", schema: ["type": "boolean"]),
-                ], answers: [.json("The lines", .schema("AuditEntries"))], errors: [400], action: .operate)
+            "listAudit", "GET", "/v1/audit", tag: "Daemon",
+            summary: "Who changed what at this daemon, newest first: up to the last 3,000 lines of the audit log",
+            parameters: [
+                .query(
+                    "pageSize", "At most 1000; 100 when absent.",
+                    schema: ["type": "integer", "minimum": 1, "maximum": .int(Int64.max)]),
+                .query("project", "Only what concerns it, or all projects.", schema: ["type": "string"]),
+                .query("namespace", "Only what concerns it; asks for a project.", schema: ["type": "string"]),
+                .flag("refused", "Only what was refused or failed."),
+            ], answers: [.json("The lines", .schema("AuditEntries"))], errors: [400], action: .operate
         ) { call async throws(GoogleError) in try await call.listAudit() },
         operation(
-            APIOperation(
-                "metrics", "GET", "/metrics", tag: "Daemon", summary: "Figures in Prometheus' text format",
-                answers: [APIAnswer("The figures", content: [.init("text/plain")])], errors: []), access: .metrics
+            "metrics", "GET", "/metrics", tag: "Daemon", summary: "Figures in Prometheus' text format",
+            answers: [APIAnswer("The figures", content: [.init("text/plain")])], errors: [], access: .metrics
         ) { call async throws(GoogleError) in await call.metrics() },
         operation(
-            APIOperation(
-                "health", "GET", "/healthz", tag: "Daemon", summary: "Whether the process answers",
-                answers: [APIAnswer("It does", content: [.init("text/plain")])], errors: []), access: .anyone
+            "health", "GET", "/healthz", tag: "Daemon", summary: "Whether the process answers",
+            answers: [APIAnswer("It does", content: [.init("text/plain")])], errors: [], access: .anyone
         ) { call async throws(GoogleError) in call.health() },
         operation(
-            APIOperation(
-                "readiness", "GET", "/readyz", tag: "Daemon", summary: "Whether publishes can be committed",
-                answers: [
-                    .json("It is ready", .schema("Readiness")),
-                    .json("It is not, and why", .schema("Readiness"), status: 503),
-                ], errors: []), access: .anyone
+            "readiness", "GET", "/readyz", tag: "Daemon", summary: "Whether publishes can be committed",
+            answers: [
+                .json("It is ready", .schema("Readiness")),
+                .json("It is not, and why", .schema("Readiness"), status: 503),
+            ], errors: [], access: .anyone
         ) { call async throws(GoogleError) in await call.readiness() },
         operation(
-            APIOperation(
-                "openapi", "GET", "/openapi.json", tag: "Daemon", summary: "This document",
-                answers: [.json("OpenAPI 3.1", ["type": "object", "required": ["openapi", "paths"]])], errors: []),
+            "openapi", "GET", "/openapi.json", tag: "Daemon", summary: "This document",
+            answers: [.json("OpenAPI 3.1", ["type": "object", "required": ["openapi", "paths"]])], errors: [],
             about: .document
         ) { call async throws(GoogleError) in Answer(ControlDocument.json(version: call.control.configuration.version))
         },
@@ -60,11 +50,10 @@ extension ControlOperations {
 
     static let backups: [ControlOperation] = [
         operation(
-            APIOperation(
-                "backUp", "POST", "/v1/backup", tag: "Daemon",
-                summary: "Makes a backup of the store and the webhooks; the answer is the file",
-                answers: [APIAnswer("The backup", content: [.init("application/octet-stream")])], errors: [429],
-                action: .operate)
+            "backUp", "POST", "/v1/backup", tag: "Daemon",
+            summary: "Makes a backup of the store and the webhooks; the answer is the file",
+            answers: [APIAnswer("The backup", content: [.init("application/octet-stream")])], errors: [429],
+            action: .operate
         ) { call async throws(GoogleError) in try await call.backUp() }
     ]
 
@@ -74,52 +63,45 @@ extension ControlOperations {
                 "version": ["type": "string"], "pid": ["type": "integer"],
                 "startedAt": ["type": "string", "format": "date-time"], "ready": ["type": "boolean"],
                 "notReady": .listSchema(["type": "string"]), "degraded": .listSchema(["type": "string"]),
-                "epoch": ["type": "string"],
-                "cursor": ["type": "string"], "scopes": .listSchema(["type": "object"]),
+                "epoch": ["type": "string"], "cursor": ["type": "string"], "scopes": .listSchema(["type": "object"]),
                 "topics": .listSchema(["type": "object"]), "edge": ["type": "object"], "fetch": ["type": "object"],
                 "clients": ["type": "object"],
-                "auth": .objectSchema(
-                    [
-                        "mode": ["type": "string", "enum": ["off", "observe", "enforce"]],
-                        "refused": ["type": "integer"], "observed": ["type": "integer"],
-                    ], required: ["mode", "refused", "observed"]),
+                "auth": .recordSchema([
+                    "mode": ["type": "string", "enum": ["off", "observe", "enforce"]],
+                    "refused": ["type": "integer"], "observed": ["type": "integer"],
+                ]),
                 "cluster": .objectSchema(["name": ["type": "string"]], required: ["name"]),
                 "store": ["type": "object"], "process": ["type": "object"],
             ], required: ["version", "pid", "ready", "cursor", "scopes", "topics", "edge", "store"]),
-        "Timeline": .objectSchema(
-            [
-                "since": ["type": "string", "format": "date-time"], "hour": .schema("TimelineSeries"),
-                "day": .schema("TimelineSeries"),
-                "publishes": .listSchema(
-                    .objectSchema(
-                        [
-                            "time": ["type": "string", "format": "date-time"], "project": ["type": "string"],
-                            "namespace": ["type": "string"], "versionNumber": ["type": "string"],
-                            "updateType": ["type": "string"], "updateUser": ["type": "object"],
-                        ], required: ["time", "project", "namespace", "versionNumber", "updateType"])),
-            ], required: ["since", "hour", "day", "publishes"]),
-        "AuditEntries": .objectSchema(
-            [
-                "entries": .listSchema([
-                    "type": "object", "required": ["time", "action", "sentence"], "additionalProperties": true,
-                    "properties": [
-                        "time": ["type": "string", "format": "date-time"], "seq": ["type": "integer"],
-                        "action": ["type": "string"], "actor": ["type": "string"], "outcome": ["type": "string"],
-                        "sentence": ["type": "string"],
-                    ],
-                ])
-            ], required: ["entries"]),
-        "TimelineSeries": .objectSchema(
-            [
-                "stepSeconds": ["type": "integer"],
-                "points": .listSchema(
-                    .objectSchema(
-                        [
-                            "time": ["type": "string", "format": "date-time"], "streams": ["type": "integer"],
-                            "deliveries": ["type": "integer"], "fetches": ["type": "integer"],
-                            "failures": ["type": "integer"],
-                        ], required: ["time", "streams", "deliveries", "fetches", "failures"])),
-            ], required: ["stepSeconds", "points"]),
+        "Timeline": .recordSchema([
+            "since": ["type": "string", "format": "date-time"], "hour": .schema("TimelineSeries"),
+            "day": .schema("TimelineSeries"),
+            "publishes": .listSchema(
+                .recordSchema(
+                    [
+                        "time": ["type": "string", "format": "date-time"], "project": ["type": "string"],
+                        "namespace": ["type": "string"], "versionNumber": ["type": "string"],
+                        "updateType": ["type": "string"], "updateUser": ["type": "object"],
+                    ], optional: ["updateUser"])),
+        ]),
+        "AuditEntries": .recordSchema([
+            "entries": .listSchema([
+                "type": "object", "required": ["time", "action", "sentence"], "additionalProperties": true,
+                "properties": [
+                    "time": ["type": "string", "format": "date-time"], "seq": ["type": "integer"],
+                    "action": ["type": "string"], "actor": ["type": "string"], "outcome": ["type": "string"],
+                    "sentence": ["type": "string"],
+                ],
+            ])
+        ]),
+        "TimelineSeries": .recordSchema([
+            "stepSeconds": ["type": "integer"],
+            "points": .listSchema(
+                .recordSchema([
+                    "time": ["type": "string", "format": "date-time"], "streams": ["type": "integer"],
+                    "deliveries": ["type": "integer"], "fetches": ["type": "integer"], "failures": ["type": "integer"],
+                ])),
+        ]),
         "Readiness": .objectSchema(
             [
                 "ready": ["type": "boolean"], "reasons": .listSchema(["type": "string"]),

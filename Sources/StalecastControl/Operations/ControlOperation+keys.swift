@@ -6,31 +6,25 @@ extension ControlOperations {
     /// API keys.
     static let keys: [ControlOperation] = [
         operation(
-            APIOperation(
-                "listKeys", "GET", "/v1/keys", tag: "Keys", summary: "Every key and what it is granted, oldest first",
-                answers: [.json("The keys", .schema("Keys"))], errors: [], action: .operate)
+            "listKeys", "GET", "/v1/keys", tag: "Keys", summary: "Every key and what it is granted, oldest first",
+            answers: [.json("The keys", .schema("Keys"))], errors: [], action: .operate
         ) { call async throws(GoogleError) in call.listKeys() },
         operation(
-            APIOperation(
-                "createKey", "POST", "/v1/keys", tag: "Keys",
-                summary: "Makes a key; the answer is the only one that shows it",
-                body: APIBody(.schema("KeySettings")), answers: [.json("The key", .schema("NewKey"))],
-                errors: [400, 429, 500, 504], action: .operate)
+            "createKey", "POST", "/v1/keys", tag: "Keys",
+            summary: "Makes a key; the answer is the only one that shows it", body: APIBody(.schema("KeySettings")),
+            answers: [.json("The key", .schema("NewKey"))], errors: [400, 429, 500, 504], action: .operate
         ) { call async throws(GoogleError) in try await call.createKey() },
         operation(
-            APIOperation(
-                "rotateKey", "POST", "/v1/keys/{key}:rotate", tag: "Keys",
-                summary: "Gives a key another secret, shown in the answer; the one before is taken for a while",
-                body: APIBody(
-                    .objectSchema(["overlap": ["type": "string", "examples": ["604800s"]]]), isRequired: false),
-                answers: [.json("The key", .schema("NewKey"))], errors: [400, 404, 500, 504], action: .operate)
+            "rotateKey", "POST", "/v1/keys/{key}:rotate", tag: "Keys",
+            summary: "Gives a key another secret, shown in the answer; the one before is taken for a while",
+            body: APIBody(.objectSchema(["overlap": ["type": "string", "examples": ["604800s"]]]), isRequired: false),
+            answers: [.json("The key", .schema("NewKey"))], errors: [400, 404, 500, 504], action: .operate
         ) { call async throws(GoogleError) in try await call.rotateKey() },
         operation(
-            APIOperation(
-                "revokeKey", "POST", "/v1/keys/{key}:revoke", tag: "Keys",
-                summary: "Ends a key and the streams it opened, for good",
-                body: APIBody(["type": "object"], isRequired: false), answers: [.json("The key", .schema("Key"))],
-                errors: [400, 404, 500, 504], action: .operate)
+            "revokeKey", "POST", "/v1/keys/{key}:revoke", tag: "Keys",
+            summary: "Ends a key and the streams it opened, for good",
+            body: APIBody(["type": "object"], isRequired: false), answers: [.json("The key", .schema("Key"))],
+            errors: [400, 404, 500, 504], action: .operate
         ) { call async throws(GoogleError) in try await call.revokeKey() },
     ]
 
@@ -44,8 +38,8 @@ extension ControlOperations {
     static let keySchemas: JSONObject = [
         "Grant": .objectSchema([
             "role": .enumSchema(AccessRole.allCases.map(\.rawValue)),
-            "actions": .listSchema(.enumSchema(AccessAction.allCases.map(\.rawValue))),
-            "projects": patterns, "namespaces": patterns, "topics": patterns,
+            "actions": .listSchema(.enumSchema(AccessAction.allCases.map(\.rawValue))), "projects": patterns,
+            "namespaces": patterns, "topics": patterns,
         ]),
         "KeySettings": .objectSchema(
             [
@@ -56,7 +50,7 @@ extension ControlOperations {
             ], required: ["grants"]),
         "Key": .objectSchema(keyMembers, required: ["id", "kind", "name", "state", "grants"]),
         "NewKey": .objectSchema(newKeyMembers, required: ["id", "kind", "name", "state", "grants", "key"]),
-        "Keys": .objectSchema(["keys": .listSchema(.schema("Key"))], required: ["keys"]),
+        "Keys": .recordSchema(["keys": .listSchema(.schema("Key"))]),
     ]
 
     private static let keyMembers: JSONObject = [

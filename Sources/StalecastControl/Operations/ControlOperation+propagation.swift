@@ -8,72 +8,64 @@ extension ControlOperations {
     static func propagation(under base: String) -> [ControlOperation] {
         let path = base + "/remoteConfig/"
         return [
-            operation(
-                document(
-                    "propagation", path + "propagation", "How far a version has come", [version, pretty],
-                    .json("The counts", .schema("Propagation"))), about: template
+            line(
+                "propagation", path + "propagation", "How far a version has come", [version, pretty],
+                .json("The counts", .schema("Propagation"))
             ) { call async throws(GoogleError) in try await call.propagation() },
-            operation(
-                document(
-                    "listPropagations", path + "propagation:list", "How far the versions have come, newest first",
-                    [size(300), pretty], .json("The versions", .schema("Propagations"))), about: template
+            line(
+                "listPropagations", path + "propagation:list", "How far the versions have come, newest first",
+                [size(300), pretty], .json("The versions", .schema("Propagations"))
             ) { call async throws(GoogleError) in try await call.propagations() },
-            operation(
-                document(
-                    "listLaggards", path + "propagation:laggards", "Which clients a version is still missing at",
-                    [
-                        version, stage([.fetched, .active]),
-                        APIParameter(
-                            .query, "groupBy", "Count them by a trait instead.",
-                            schema: .enumSchema(ClientGroups.Trait.allCases.map(\.rawValue))),
-                        APIParameter(.query, "client", "Only the client of this id, whatever it has."), size(1000),
-                        pretty,
-                    ], .json("The clients", .schema("Laggards"))), about: template
+            line(
+                "listLaggards", path + "propagation:laggards", "Which clients a version is still missing at",
+                [
+                    version, stage([.fetched, .active]),
+                    .query(
+                        "groupBy", "Count them by a trait instead.",
+                        schema: .enumSchema(ClientGroups.Trait.allCases.map(\.rawValue))),
+                    .query("client", "Only the client of this id, whatever it has."), size(1000), pretty,
+                ], .json("The clients", .schema("Laggards"))
             ) { call async throws(GoogleError) in try call.laggards() },
-            operation(
-                document(
-                    "watchPropagation", path + "propagation:watch",
-                    "Server-sent events: `progress` as it changes, then `done` and why", watching,
-                    APIAnswer("The events", content: [.init("text/event-stream")])), about: template
+            line(
+                "watchPropagation", path + "propagation:watch",
+                "Server-sent events: `progress` as it changes, then `done` and why", watching,
+                APIAnswer("The events", content: [.init("text/event-stream")])
             ) { call async throws(GoogleError) in try await call.watchPropagation() },
-            operation(
-                document(
-                    "audience", path + "audience", "Who would hear of a change now",
-                    [APIParameter(.query, "topic", "Of this topic alone."), pretty],
-                    .json("The counts", .schema("Audience"))), about: template
+            line(
+                "audience", path + "audience", "Who would hear of a change now",
+                [.query("topic", "Of this topic alone."), pretty], .json("The counts", .schema("Audience"))
             ) { call async throws(GoogleError) in try await call.audience() },
         ]
     }
 
-    private static func document(
-        _ id: String, _ path: String, _ summary: String, _ parameters: [APIParameter], _ answer: APIAnswer
-    ) -> APIOperation {
-        APIOperation(
-            id, "GET", PathTemplate(stringLiteral: path), tag: "Propagation", summary: summary,
-            parameters: parameters, answers: [answer], action: .read)
+    private static func line(
+        _ id: String, _ path: String, _ summary: String, _ parameters: [APIParameter], _ answer: APIAnswer,
+        _ run: @escaping ControlHandler.Run
+    ) -> ControlOperation {
+        operation(
+            id, "GET", path, tag: "Propagation", summary: summary, parameters: parameters, answers: [answer],
+            action: .read, about: template, run)
     }
 
     private static func size(_ most: Int) -> APIParameter {
-        APIParameter(
-            .query, "pageSize", "How many at most.",
-            schema: ["type": "integer", "minimum": 1, "maximum": .int(most)])
+        APIParameter.query(
+            "pageSize", "How many at most.", schema: ["type": "integer", "minimum": 1, "maximum": .int(most)])
     }
 
     private static func stage(_ stages: [RolloutStatus.Stage]) -> APIParameter {
-        APIParameter(
-            .query, "stage", "Which rung; streams are `sent`, clients that say who they are the others.",
+        APIParameter.query(
+            "stage", "Which rung; streams are `sent`, clients that say who they are the others.",
             schema: .enumSchema(stages.map(\.rawValue)))
     }
 
-    private static let watching = [
+    private static let watching: [APIParameter] = [
         version, stage(RolloutStatus.Stage.allCases),
-        APIParameter(.query, "target", "The share to wait for: `0.99` (default) or `99%`."),
-        APIParameter(
-            .query, "minClients", "Fewer than so many in the audience are NO_AUDIENCE; 0 when absent.",
+        .query("target", "The share to wait for: `0.99` (default) or `99%`."),
+        .query(
+            "minClients", "Fewer than so many in the audience are NO_AUDIENCE; 0 when absent.",
             schema: ["type": "integer", "minimum": 0, "maximum": 1_000_000_000]),
-        APIParameter(.query, "timeout", "For example `90s` or `2m`; a minute and the herd window when absent."),
-        APIParameter(
-            .query, "follow", "Never done: goes on with newer versions.", schema: ["type": "boolean"]),
+        .query("timeout", "For example `90s` or `2m`; a minute and the herd window when absent."),
+        .flag("follow", "Never done: goes on with newer versions."),
     ]
 
     // MARK: Schemas
@@ -90,8 +82,7 @@ extension ControlOperations {
         .objectSchema(names.reduce(into: [:]) { $0[$1] = count }, required: names)
     }
 
-    private static let groups = JSONValue.listSchema(
-        .objectSchema(["key": text, "count": count], required: ["key", "count"]))
+    private static let groups = JSONValue.listSchema(.recordSchema(["key": text, "count": count]))
 
     private static let herd = JSONValue.objectSchema(
         [
@@ -113,25 +104,18 @@ extension ControlOperations {
             [
                 "versionNumber": text, "previousVersionNumber": text,
                 "announceTime": ["type": "string", "format": "date-time"], "ageSeconds": ["type": "number"],
-                "state": .enumSchema([
-                    "SPREADING", "CONVERGED", "SUPERSEDED", "EXPIRED", "NO_AUDIENCE", "LEFT",
-                ]),
-                "partial": ["type": "boolean"], "fetchWindowMs": count,
-                "changedKeys": .listSchema(text), "changedKeyCount": count,
-                "streams": streams,
-                "clients": clients, "times": times,
+                "state": .enumSchema(["SPREADING", "CONVERGED", "SUPERSEDED", "EXPIRED", "NO_AUDIENCE", "LEFT"]),
+                "partial": ["type": "boolean"], "fetchWindowMs": count, "changedKeys": .listSchema(text),
+                "changedKeyCount": count, "streams": streams, "clients": clients, "times": times,
                 "beforeRestart": .objectSchema(["streams": streams, "clients": clients, "times": times]),
                 "curve": .objectSchema([
                     "at": .listSchema(["type": "number"]), "sent": counts, "fetched": counts, "active": counts,
-                ]),
-                "fetches": numbers("answers", "errors", "peakPerSecond"), "herd": herd, "polls": numbers("answered"),
-                "release": .objectSchema(
-                    ["versionNumber": text, "state": text], required: ["versionNumber", "state"]),
+                ]), "fetches": numbers("answers", "errors", "peakPerSecond"), "herd": herd,
+                "polls": numbers("answered"), "release": .recordSchema(["versionNumber": text, "state": text]),
                 "milliseconds": ["type": "number"], "webhooks": numbers("owed", "delivered", "failing"),
             ], required: ["versionNumber", "streams", "clients"]),
-        "Propagations": .objectSchema(
-            ["propagations": .listSchema(.schema("Propagation"))], required: ["propagations"]),
-        "Laggards": .objectSchema(
+        "Propagations": .recordSchema(["propagations": .listSchema(.schema("Propagation"))]),
+        "Laggards": .recordSchema(
             [
                 "versionNumber": text, "stage": text, "total": count, "groups": groups,
                 "laggards": .listSchema(
@@ -141,7 +125,7 @@ extension ControlOperations {
                             "behindSince": text, "lastSeen": text, "live": ["type": "boolean"],
                             "state": .enumSchema(["current", "behind", "failed", "unknown"]), "error": text,
                         ], required: ["live", "state"])),
-            ], required: ["versionNumber", "stage", "total"]),
+            ], optional: ["groups", "laggards"]),
         "Audience": .objectSchema(
             [
                 "streams": count, "polls": count, "webhooks": count, "clients": count, "unidentifiedStreams": count,

@@ -9,42 +9,37 @@ extension ControlOperations {
         let (all, one) = (base + "/remoteConfig/proposals", base + "/remoteConfig/proposals/{proposal}")
         return [
             operation(
-                APIOperation(
-                    "listProposals", "GET", PathTemplate(stringLiteral: all), tag: "Proposals",
-                    summary: "The proposals, newest first, without their templates",
-                    parameters: [
-                        APIParameter(
-                            .query, "state", "Only open ones, which can be approved.",
-                            schema: .enumSchema([Proposal.State.open.rawValue])),
-                        APIParameter(
-                            .query, "pageSize", "At most 300; 100 when absent.",
-                            schema: ["type": "integer", "minimum": 1, "maximum": .int(Int64.max)]),
-                        APIParameter(
-                            .query, "pageToken", "The page before's `nextPageToken`.",
-                            schema: ["type": "string", "pattern": "^[1-9][0-9]{0,17}$"]), pretty,
-                    ], answers: [.json("The proposals", .schema("Proposals"))]), about: template
+                "listProposals", "GET", all, tag: "Proposals",
+                summary: "The proposals, newest first, without their templates",
+                parameters: [
+                    .query(
+                        "state", "Only open ones, which can be approved.",
+                        schema: .enumSchema([Proposal.State.open.rawValue])),
+                    .query(
+                        "pageSize", "At most 300; 100 when absent.",
+                        schema: ["type": "integer", "minimum": 1, "maximum": .int(Int64.max)]),
+                    .query(
+                        "pageToken", "The page before's `nextPageToken`.",
+                        schema: ["type": "string", "pattern": "^[1-9][0-9]{0,17}$"]), pretty,
+                ], answers: [.json("The proposals", .schema("Proposals"))], about: template
             ) { call async throws(GoogleError) in try await call.template().listProposals(call) },
             operation(
-                APIOperation(
-                    "getProposal", "GET", PathTemplate(stringLiteral: one), tag: "Proposals",
-                    summary: "A proposal, with its template while it is open", parameters: [pretty],
-                    answers: [proposal]), about: template
+                "getProposal", "GET", one, tag: "Proposals",
+                summary: "A proposal, with its template while it is open", parameters: [pretty], answers: [proposal],
+                about: template
             ) { call async throws(GoogleError) in try await call.template().getProposal(call) },
             operation(
-                APIOperation(
-                    "approveProposal", "POST", PathTemplate(stringLiteral: one + ":approve"), tag: "Proposals",
-                    summary: "Publishes a proposal, when the version it was made over is current still",
-                    parameters: [pretty], body: APIBody(["type": "object"], isRequired: false),
-                    answers: [.json("The proposal", .schema("Proposal"), headers: ["ETag"])],
-                    errors: [400, 404, 409, 500, 504], action: .publish), about: template
+                "approveProposal", "POST", one + ":approve", tag: "Proposals",
+                summary: "Publishes a proposal, when the version it was made over is current still",
+                parameters: [pretty], body: APIBody(["type": "object"], isRequired: false),
+                answers: [.json("The proposal", .schema("Proposal"), headers: ["ETag"])],
+                errors: [400, 404, 409, 500, 504], action: .publish, about: template
             ) { call async throws(GoogleError) in try await call.publishableTemplate().approve(call) },
             operation(
-                APIOperation(
-                    "rejectProposal", "POST", PathTemplate(stringLiteral: one + ":reject"), tag: "Proposals",
-                    summary: "Ends a proposal; its author may, too", parameters: [pretty],
-                    body: APIBody(
-                        .objectSchema(["reason": ["type": "string", "maxLength": 1024]]), isRequired: false),
-                    answers: [proposal], errors: [400, 404, 500], action: .publish), about: template
+                "rejectProposal", "POST", one + ":reject", tag: "Proposals",
+                summary: "Ends a proposal; its author may, too", parameters: [pretty],
+                body: APIBody(.objectSchema(["reason": ["type": "string", "maxLength": 1024]]), isRequired: false),
+                answers: [proposal], errors: [400, 404, 500], action: .publish, about: template
             ) { call async throws(GoogleError) in try await call.template().reject(call) },
         ]
     }
@@ -66,10 +61,9 @@ extension ControlOperations {
                     [
                         "principal": text, "name": text, "email": text, "time": moment, "reason": text,
                         "versionNumber": text,
-                    ], required: ["principal", "time"]),
-                "changedKeys": names, "changedSince": names, "template": .schema("Template"),
-            ],
-            required: ["number", "state", "stale", "baseVersion", "baseEtag", "createTime", "author", "changedKeys"]),
+                    ], required: ["principal", "time"]), "changedKeys": names, "changedSince": names,
+                "template": .schema("Template"),
+            ], required: ["number", "state", "stale", "baseVersion", "baseEtag", "createTime", "author", "changedKeys"]),
         "Proposals": .objectSchema(
             ["proposals": .listSchema(.schema("Proposal")), "nextPageToken": text], required: ["proposals"]),
     ]

@@ -15,52 +15,48 @@ extension ControlOperations {
         ]
         return [
             operation(
-                APIOperation(
-                    "getRelease", "GET", PathTemplate(stringLiteral: path), tag: "Releases",
-                    summary: "The newest release, open or not", parameters: [pretty], answers: [release],
-                    errors: [404]), about: template
+                "getRelease", "GET", path, tag: "Releases",
+                summary: "The newest release, open or not", parameters: [pretty], answers: [release], errors: [404],
+                about: template
             ) { call async throws(GoogleError) in try await call.template().getRelease(call) },
             operation(
-                APIOperation(
-                    "listReleases", "GET", PathTemplate(stringLiteral: base + "/remoteConfig/releases"),
-                    tag: "Releases",
-                    summary: "Releases of the template, newest first",
-                    parameters: [
-                        APIParameter(
-                            .query, "pageSize", "How many at most; 20 when absent.",
-                            schema: ["type": "integer", "minimum": 1, "maximum": 100]), pretty,
-                    ],
-                    answers: [
-                        .json(
-                            "The releases",
-                            .objectSchema(["releases": .listSchema(.schema("Release"))], required: ["releases"]))
-                    ]), about: template
+                "listReleases", "GET", base + "/remoteConfig/releases", tag: "Releases",
+                summary: "Releases of the template, newest first",
+                parameters: [
+                    .query(
+                        "pageSize", "How many at most; 20 when absent.",
+                        schema: ["type": "integer", "minimum": 1, "maximum": 100]), pretty,
+                ],
+                answers: [
+                    .json(
+                        "The releases",
+                        .recordSchema(["releases": .listSchema(.schema("Release"))]))
+                ], about: template
             ) { call async throws(GoogleError) in try await call.template().listReleases(call) },
             operation(
-                APIOperation(
-                    "watchRelease", "GET", PathTemplate(stringLiteral: path + ":watch"), tag: "Releases",
-                    summary: "Server-sent events: `release` as it changes, then `done`",
-                    answers: [APIAnswer("The events", content: [.init("text/event-stream")])], errors: [404]),
+                "watchRelease", "GET", path + ":watch", tag: "Releases",
+                summary: "Server-sent events: `release` as it changes, then `done`",
+                answers: [APIAnswer("The events", content: [.init("text/event-stream")])], errors: [404],
                 about: template
             ) { call async throws(GoogleError) in try await call.template().watchRelease(call) },
-            operation(
-                document(
-                    "rollbackRelease", path + ":rollback",
-                    "Publishes the content of before as the next version, and tells the clients that were told"),
-                about: template
+            change(
+                "rollbackRelease", path + ":rollback",
+                "Publishes the content of before as the next version, and tells the clients that were told"
             ) { call async throws(GoogleError) in try await call.publishableTemplate().rollBackRelease(call) },
         ]
             + changes.map { change in
-                operation(document(change.id, "\(path):\(change.verb)", change.summary), about: template) {
+                Self.change(change.id, "\(path):\(change.verb)", change.summary) {
                     call async throws(GoogleError) in
                     try await call.publishableTemplate().changeRelease(change.action, call)
                 }
             }
     }
 
-    private static func document(_ id: String, _ path: String, _ summary: String) -> APIOperation {
-        APIOperation(
-            id, "POST", PathTemplate(stringLiteral: path), tag: "Releases", summary: summary, parameters: [pretty],
+    private static func change(
+        _ id: String, _ path: String, _ summary: String, _ run: @escaping ControlHandler.Run
+    ) -> ControlOperation {
+        operation(
+            id, "POST", path, tag: "Releases", summary: summary, parameters: [pretty],
             body: APIBody(
                 [
                     "type": "object",
@@ -68,8 +64,8 @@ extension ControlOperations {
                         "reason": ["type": "string", "maxLength": 1024], "percent": number,
                         "alerts": .listSchema(["type": "object"]),
                     ],
-                ], isRequired: false),
-            answers: [release], errors: [400, 404, 409, 500, 503], action: .publish)
+                ], isRequired: false), answers: [release], errors: [400, 404, 409, 500, 503], action: .publish,
+            about: template, run)
     }
 
     private static let release = APIAnswer.json("The release", .schema("Release"))
@@ -77,33 +73,29 @@ extension ControlOperations {
     private static let moment: JSONValue = ["type": "string", "format": "date-time"]
 
     /// Parameters for the way a publish is released.
-    static let releaseParameters = [
-        APIParameter(
-            .query, "release",
-            "`staged` tells a share of the clients first; as the scope's configuration says when absent.",
+    static let releaseParameters: [APIParameter] = [
+        .query(
+            "release", "`staged` tells a share of the clients first; as the scope's configuration says when absent.",
             schema: .enumSchema(["staged", "instant"])),
-        APIParameter(
-            .query, "stages", "Of a staged one: shares of the clients, ascending, for example `1%,10%,100%`.",
-            schema: text),
-        APIParameter(.query, "every", "Of a staged one: how long a stage lasts, for example `5m`.", schema: text),
-        APIParameter(.query, "bake", "Of a staged one: how long the last stage is watched.", schema: text),
-        APIParameter(.query, "first", "Of a staged one: ids of clients that belong to the first stage.", schema: text),
-        APIParameter(
-            .query, "anonymous",
+        .query("stages", "Of a staged one: shares of the clients, ascending, for example `1%,10%,100%`.", schema: text),
+        .query("every", "Of a staged one: how long a stage lasts, for example `5m`.", schema: text),
+        .query("bake", "Of a staged one: how long the last stage is watched.", schema: text),
+        .query("first", "Of a staged one: ids of clients that belong to the first stage.", schema: text),
+        .query(
+            "anonymous",
             "Of a staged one: clients that say no id are told with the last stage, or split by their addresses.",
             schema: .enumSchema(["last", "address"])),
-        APIParameter(
-            .query, "onTooLittle", "Of a staged one: whether it goes on where too few clients were told to judge.",
+        .query(
+            "onTooLittle", "Of a staged one: whether it goes on where too few clients were told to judge.",
             schema: .enumSchema(["go", "hold"])),
-        APIParameter(
-            .query, "gates",
+        .query(
+            "gates",
             "Of a staged one: JSON with the limits that stop it, for example `{\"loss\":{\"margin\":\"2%\"}}`.",
             schema: text),
-        APIParameter(
-            .query, "reason", "Why, for the audit log and for the log of a release that it ends; at most 1024 bytes.",
+        .query(
+            "reason", "Why, for the audit log and for the log of a release that it ends; at most 1024 bytes.",
             schema: text),
-        APIParameter(
-            .query, "supersede", "Take the place of a release that is open.", schema: ["type": "boolean"]),
+        .flag("supersede", "Take the place of a release that is open."),
     ]
 
     private static let number: JSONValue = ["type": "number"]
@@ -116,23 +108,20 @@ extension ControlOperations {
         ], required: ["name", "verdict"])
 
     /// Clients with an id that listen and were told; absent of a release that ended before the daemon began.
-    private static let clients = JSONValue.objectSchema(
-        ["told": ["type": "integer"], "fetched": ["type": "integer"], "failed": ["type": "integer"]],
-        required: ["told", "fetched", "failed"])
+    private static let clients = JSONValue.recordSchema([
+        "told": ["type": "integer"], "fetched": ["type": "integer"], "failed": ["type": "integer"],
+    ])
 
     static let releaseSchemas: JSONObject = [
-        "Release": .objectSchema(
+        "Release": .recordSchema(
             [
                 "versionNumber": text, "baseVersionNumber": text,
                 "state": .enumSchema(Release.State.allCases.map(\.rawValue)), "percent": ["type": "number"],
                 "stages": .listSchema(
                     .objectSchema(
-                        ["percent": ["type": "number"], "reachedAt": moment, "sequence": text],
-                        required: ["percent"])),
+                        ["percent": ["type": "number"], "reachedAt": moment, "sequence": text], required: ["percent"])),
                 "nextStepAt": moment, "successorVersionNumber": text, "policy": ["type": "object"],
-                "events": .listSchema(["type": "object"]),
-                "clients": clients,
-                "gates": .listSchema(gate),
-            ], required: ["versionNumber", "baseVersionNumber", "state", "percent", "stages", "policy", "events"])
+                "events": .listSchema(["type": "object"]), "clients": clients, "gates": .listSchema(gate),
+            ], optional: ["nextStepAt", "successorVersionNumber", "clients", "gates"])
     ]
 }

@@ -6,44 +6,37 @@ extension ControlOperations {
     /// Topics and messages.
     static let serving: [ControlOperation] = [
         operation(
-            APIOperation(
-                "listTopics", "GET", "/v1/projects/{project}/topics", tag: "Topics",
-                summary: "The topics bound to a scope of the project, with their subscribers",
-                answers: [.json("The topics", .schema("Topics"))])
+            "listTopics", "GET", "/v1/projects/{project}/topics", tag: "Topics",
+            summary: "The topics bound to a scope of the project, with their subscribers",
+            answers: [.json("The topics", .schema("Topics"))]
         ) { call async throws(GoogleError) in try await call.listTopics() },
         operation(
-            APIOperation(
-                "listMessages", "GET", "/v1/projects/{project}/messages", tag: "Topics",
-                summary: "Who sent messages to whom, newest first; the last 300, without their values",
-                parameters: [
-                    APIParameter(
-                        .query, "pageSize", "At most 300, which is all there are.",
-                        schema: ["type": "integer", "minimum": 1, "maximum": .int(Int64.max)])
-                ], answers: [.json("The messages", .schema("Messages"))])
+            "listMessages", "GET", "/v1/projects/{project}/messages", tag: "Topics",
+            summary: "Who sent messages to whom, newest first; the last 300, without their values",
+            parameters: [
+                .query(
+                    "pageSize", "At most 300, which is all there are.",
+                    schema: ["type": "integer", "minimum": 1, "maximum": .int(Int64.max)])
+            ], answers: [.json("The messages", .schema("Messages"))]
         ) { call async throws(GoogleError) in try await call.listMessages() },
         operation(
-            APIOperation(
-                "sendMessage", "POST", "/v1/projects/{project}/messages:send", tag: "Topics",
-                summary: "Sends data to whoever is subscribed to a topic now, in the shape of FCM's HTTP v1 API",
-                parameters: [
-                    APIParameter(.query, "validateOnly", "Check, do not send.", schema: ["type": "boolean"])
-                ],
-                body: APIBody(.schema("SendRequest")), answers: [.json("Sent", .schema("SentMessage"))],
-                errors: [400, 404, 504], action: .publish)
+            "sendMessage", "POST", "/v1/projects/{project}/messages:send", tag: "Topics",
+            summary: "Sends data to whoever is subscribed to a topic now, in the shape of FCM's HTTP v1 API",
+            parameters: [.flag("validateOnly", "Check, do not send.")], body: APIBody(.schema("SendRequest")),
+            answers: [.json("Sent", .schema("SentMessage"))], errors: [400, 404, 504], action: .publish
         ) { call async throws(GoogleError) in try await call.sendMessage() },
     ]
 
     static let servingSchemas: JSONObject = [
-        "Topics": .objectSchema(
-            [
-                "topics": .listSchema(
-                    .objectSchema(
-                        [
-                            "name": ["type": "string"], "scopes": .listSchema(["type": "string"]),
-                            "keys": .listSchema(["type": "string"]),
-                            "subscribers": ["type": "object", "additionalProperties": ["type": "integer"]],
-                        ], required: ["name", "scopes", "subscribers"]))
-            ], required: ["topics"]),
+        "Topics": .recordSchema([
+            "topics": .listSchema(
+                .recordSchema(
+                    [
+                        "name": ["type": "string"], "scopes": .listSchema(["type": "string"]),
+                        "keys": .listSchema(["type": "string"]),
+                        "subscribers": ["type": "object", "additionalProperties": ["type": "integer"]],
+                    ], optional: ["keys"]))
+        ]),
         "SendRequest": .objectSchema(
             [
                 "validateOnly": ["type": ["boolean", "null"]],
@@ -57,20 +50,16 @@ extension ControlOperations {
                         ],
                     ], required: ["data"]),
             ], required: ["message"]),
-        "Messages": .objectSchema(
-            [
-                "messages": .listSchema(
-                    .objectSchema(
-                        [
-                            "name": ["type": "string"], "time": ["type": "string", "format": "date-time"],
-                            "target": ["type": "string"], "keys": .listSchema(["type": "string"]),
-                            "sender": .objectSchema(
-                                [
-                                    "principal": ["type": "string"], "name": ["type": "string"],
-                                    "email": ["type": "string"],
-                                ], required: ["principal"]),
-                        ], required: ["name", "time", "target", "keys", "sender"]))
-            ], required: ["messages"]),
-        "SentMessage": .objectSchema(["name": ["type": "string"]], required: ["name"]),
+        "Messages": .recordSchema([
+            "messages": .listSchema(
+                .recordSchema([
+                    "name": ["type": "string"], "time": ["type": "string", "format": "date-time"],
+                    "target": ["type": "string"], "keys": .listSchema(["type": "string"]),
+                    "sender": .objectSchema(
+                        ["principal": ["type": "string"], "name": ["type": "string"], "email": ["type": "string"]],
+                        required: ["principal"]),
+                ]))
+        ]),
+        "SentMessage": .recordSchema(["name": ["type": "string"]]),
     ]
 }

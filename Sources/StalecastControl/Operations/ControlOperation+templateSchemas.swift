@@ -12,8 +12,7 @@ extension ControlOperations {
                     "description": text,
                     "parameters": ["type": "object", "additionalProperties": .schema("Parameter")],
                 ]),
-            ],
-            "version": .schema("Version"),
+            ], "version": .schema("Version"),
         ]),
         "Condition": .objectSchema(
             [
@@ -27,16 +26,12 @@ extension ControlOperations {
                 "type": "object", "additionalProperties": .schema("ParameterValue"),
                 "description":
                     "By condition. The value for the condition JSON Schema, whose expression is false, is the schema of the others.",
-            ],
-            "description": text,
-            "valueType": .enumSchema([
-                "PARAMETER_VALUE_TYPE_UNSPECIFIED", "STRING", "BOOLEAN", "NUMBER", "JSON",
-            ]),
+            ], "description": text,
+            "valueType": .enumSchema(["PARAMETER_VALUE_TYPE_UNSPECIFIED", "STRING", "BOOLEAN", "NUMBER", "JSON"]),
         ]),
         "ParameterValue": .objectSchema([
-            "value": text, "useInAppDefault": ["type": "boolean"],
-            "personalizationValue": ["type": "object"], "rolloutValue": ["type": "object"],
-            "experimentValue": ["type": "object"],
+            "value": text, "useInAppDefault": ["type": "boolean"], "personalizationValue": ["type": "object"],
+            "rolloutValue": ["type": "object"], "experimentValue": ["type": "object"],
         ]),
         "Version": .objectSchema([
             "versionNumber": text, "updateTime": ["type": "string", "format": "date-time"],
@@ -46,22 +41,18 @@ extension ControlOperations {
         "Versions": .objectSchema(["versions": .listSchema(.schema("Version")), "nextPageToken": text]),
         "VersionChoice": .objectSchema(["versionNumber": wantedVersion]),
         "EvaluateRequest": .objectSchema(
-            [
-                "context": ["type": "object", "examples": [["countryCode": "FR"]]],
-                "versionNumber": wantedVersion,
-            ], required: ["context"]),
-        "Explanation": .objectSchema(
-            [
-                "conditions": .listSchema(
-                    .objectSchema(
-                        [
-                            "name": text, "matched": ["type": "boolean"], "reason": text,
-                            "tests": .listSchema(["type": "object"]),
-                        ], required: ["name", "matched", "reason", "tests"])),
-                "parameters": .listSchema(
-                    .objectSchema(["name": text, "value": text, "condition": text], required: ["name"])),
-                "entries": ["type": "object", "additionalProperties": text],
-            ], required: ["conditions", "parameters", "entries"]),
+            ["context": ["type": "object", "examples": [["countryCode": "FR"]]], "versionNumber": wantedVersion],
+            required: ["context"]),
+        "Explanation": .recordSchema([
+            "conditions": .listSchema(
+                .recordSchema([
+                    "name": text, "matched": ["type": "boolean"], "reason": text,
+                    "tests": .listSchema(["type": "object"]),
+                ])),
+            "parameters": .listSchema(
+                .objectSchema(["name": text, "value": text, "condition": text], required: ["name"])),
+            "entries": ["type": "object", "additionalProperties": text],
+        ]),
     ]
 
     private static let text: JSONValue = ["type": "string"]

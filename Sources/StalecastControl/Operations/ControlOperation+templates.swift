@@ -11,12 +11,10 @@ extension ControlOperations {
         + templates(under: "/v1/projects/{project}/namespaces/{namespace}", suffix: "InNamespace")
         + [
             operation(
-                APIOperation(
-                    "getServerTemplate", "GET",
-                    "/v1/projects/{project}/namespaces/firebase-server/serverRemoteConfig", tag: "Templates",
-                    summary: "The server template with its conditions as trees, as Admin SDKs load it",
-                    parameters: [pretty],
-                    answers: [.json("The template", ["type": "object"], headers: ["ETag"], mayHave: unverified)]),
+                "getServerTemplate", "GET", "/v1/projects/{project}/namespaces/firebase-server/serverRemoteConfig",
+                tag: "Templates", summary: "The server template with its conditions as trees, as Admin SDKs load it",
+                parameters: [pretty],
+                answers: [.json("The template", ["type": "object"], headers: ["ETag"], mayHave: unverified)],
                 about: .template(namespace: "firebase-server")
             ) { call async throws(GoogleError) in
                 try await call.template(namespace: "firebase-server").serverTemplate(call)
@@ -24,61 +22,40 @@ extension ControlOperations {
         ]
 
     private static func templates(under base: String, suffix: String) -> [ControlOperation] {
-        ([
-            operation(get(base), about: template) { call async throws(GoogleError) in
-                try await call.template().get(call)
-            },
-            operation(publish(base), about: template, takesTemplate: true) { call async throws(GoogleError) in
-                try await call.publishableTemplate().publish(call)
-            },
-            operation(listVersions(base), about: template) { call async throws(GoogleError) in
-                try await call.template().listVersions(call)
-            },
-            operation(rollback(base), about: template) { call async throws(GoogleError) in
-                try await call.publishableTemplate().rollback(call)
-            },
-            operation(downloadDefaults(base), about: template) { call async throws(GoogleError) in
-                try await call.template().downloadDefaults(call)
-            },
-            operation(evaluate(base), about: template) { call async throws(GoogleError) in
-                try await call.template().evaluate(call)
-            },
-        ] + proposals(under: base) + releases(under: base) + propagation(under: base)).map { operation in
-            var document = operation.document
-            document.id += suffix
-            return ControlOperation(document, handler: operation.handler)
-        }
+        ([get(base), publish(base), listVersions(base), rollback(base), downloadDefaults(base), evaluate(base)]
+            + proposals(under: base) + releases(under: base) + propagation(under: base)).map { operation in
+                var document = operation.document
+                document.id += suffix
+                return ControlOperation(document, handler: operation.handler)
+            }
     }
 
     static let template = ControlHandler.About.template(namespace: nil)
 
     // MARK: Operations
 
-    private static func get(_ base: String) -> APIOperation {
-        APIOperation(
-            "getTemplate", "GET", PathTemplate(stringLiteral: base + "/remoteConfig"), tag: "Templates",
+    private static func get(_ base: String) -> ControlOperation {
+        operation(
+            "getTemplate", "GET", base + "/remoteConfig", tag: "Templates",
             summary: "The current template, or that of a version", parameters: [version, pretty],
-            answers: [.json("The template", .schema("Template"), headers: ["ETag"], mayHave: unverified)])
+            answers: [.json("The template", .schema("Template"), headers: ["ETag"], mayHave: unverified)],
+            about: template
+        ) { call async throws(GoogleError) in try await call.template().get(call) }
     }
 
-    private static func publish(_ base: String) -> APIOperation {
-        APIOperation(
-            "publishTemplate", "PUT", PathTemplate(stringLiteral: base + "/remoteConfig"), tag: "Templates",
+    private static func publish(_ base: String) -> ControlOperation {
+        operation(
+            "publishTemplate", "PUT", base + "/remoteConfig", tag: "Templates",
             summary: "Publishes a template as the next version, when the current one is that of `If-Match`",
             parameters: [
-                APIParameter(
-                    .header, "If-Match", "The ETag the template was read with, or `*` for any.", schema: etag,
-                    isRequired: true),
-                APIParameter(
-                    .header, "X-Stalecast-Urgent", "Clients are asked to fetch at once, whatever the herd window.",
-                    schema: ["type": "boolean"]),
-                idempotencyKey, user,
-                APIParameter(.query, "validateOnly", "Check, do not publish.", schema: ["type": "boolean"]),
-                APIParameter(
-                    .query, "propose", "Keep it for somebody else to approve; the answer is the proposal.",
-                    schema: ["type": "boolean"]),
-                APIParameter(
-                    .query, "publishTime",
+                .header(
+                    "If-Match", "The ETag the template was read with, or `*` for any.", schema: etag, isRequired: true),
+                .header(
+                    "X-Stalecast-Urgent", "Clients are asked to fetch at once, whatever the herd window.",
+                    schema: ["type": "boolean"]), idempotencyKey, user, .flag("validateOnly", "Check, do not publish."),
+                .flag("propose", "Keep it for somebody else to approve; the answer is the proposal."),
+                .query(
+                    "publishTime",
                     "Keep it as a proposal that publishes itself then, over the version that is current now; within 30 days.",
                     schema: ["type": "string", "format": "date-time"]), pretty,
             ] + releaseParameters, body: APIBody(.schema("Template")),
@@ -86,66 +63,68 @@ extension ControlOperations {
                 .json(
                     "The template, or the proposal", ["anyOf": [.schema("Template"), .schema("Proposal")]],
                     headers: ["ETag"])
-            ],
-            errors: [400, 404, 409, 413, 422, 429, 500, 504], action: .publish)
+            ], errors: [400, 404, 409, 413, 422, 429, 500, 504], action: .publish, about: template, takesTemplate: true
+        ) { call async throws(GoogleError) in try await call.publishableTemplate().publish(call) }
     }
 
-    private static func listVersions(_ base: String) -> APIOperation {
-        APIOperation(
-            "listVersions", "GET", PathTemplate(stringLiteral: base + "/remoteConfig:listVersions"),
-            tag: "Templates", summary: "Metadata of the versions, newest first",
+    private static func listVersions(_ base: String) -> ControlOperation {
+        operation(
+            "listVersions", "GET", base + "/remoteConfig:listVersions", tag: "Templates",
+            summary: "Metadata of the versions, newest first",
             parameters: [
-                APIParameter(
-                    .query, "pageSize", "At most 300; 10 when absent.",
+                .query(
+                    "pageSize", "At most 300; 10 when absent.",
                     schema: ["type": "integer", "minimum": 0, "maximum": .int(Int64.max)]),
-                APIParameter(
-                    .query, "pageToken", "The page before's `nextPageToken`.",
+                .query(
+                    "pageToken", "The page before's `nextPageToken`.",
                     schema: ["type": "string", "pattern": "^[1-9][0-9]{0,17}$"]),
-                APIParameter(.query, "endVersionNumber", "The newest to list.", schema: versionNumber),
-                APIParameter(.query, "startTime", "The earliest, inclusive.", schema: moment),
-                APIParameter(.query, "endTime", "The latest, exclusive.", schema: moment), pretty,
-            ], answers: [.json("The versions", .schema("Versions"), mayHave: unverified)])
+                .query("endVersionNumber", "The newest to list.", schema: versionNumber),
+                .query("startTime", "The earliest, inclusive.", schema: moment),
+                .query("endTime", "The latest, exclusive.", schema: moment), pretty,
+            ], answers: [.json("The versions", .schema("Versions"), mayHave: unverified)], about: template
+        ) { call async throws(GoogleError) in try await call.template().listVersions(call) }
     }
 
-    private static func rollback(_ base: String) -> APIOperation {
-        APIOperation(
-            "rollbackTemplate", "POST", PathTemplate(stringLiteral: base + "/remoteConfig:rollback"),
-            tag: "Templates", summary: "Publishes an older version's content as the next version",
+    private static func rollback(_ base: String) -> ControlOperation {
+        operation(
+            "rollbackTemplate", "POST", base + "/remoteConfig:rollback", tag: "Templates",
+            summary: "Publishes an older version's content as the next version",
             parameters: [
-                APIParameter(
-                    .header, "If-Match",
+                .header(
+                    "If-Match",
                     "The ETag of the version to be replaced; without it, or with `*`, whichever is current.",
-                    schema: etag),
-                idempotencyKey, version, user, pretty,
-            ],
-            body: APIBody(.schema("VersionChoice"), isRequired: false),
-            answers: [templateAnswer], errors: [400, 404, 422, 500, 504], action: .publish)
+                    schema: etag), idempotencyKey, version, user, pretty,
+            ], body: APIBody(.schema("VersionChoice"), isRequired: false), answers: [templateAnswer],
+            errors: [400, 404, 422, 500, 504], action: .publish, about: template
+        ) { call async throws(GoogleError) in try await call.publishableTemplate().rollback(call) }
     }
 
-    private static func downloadDefaults(_ base: String) -> APIOperation {
+    private static func downloadDefaults(_ base: String) -> ControlOperation {
         let types = Set(DefaultsFormat.allCases.map { $0.contentType.prefix { $0 != ";" } }).sorted()
-        return APIOperation(
-            "downloadDefaults", "GET", PathTemplate(stringLiteral: base + "/remoteConfig:downloadDefaults"),
-            tag: "Templates", summary: "The default values as a file that apps are built with",
+        return operation(
+            "downloadDefaults", "GET", base + "/remoteConfig:downloadDefaults", tag: "Templates",
+            summary: "The default values as a file that apps are built with",
             parameters: [
-                APIParameter(
-                    .query, "format", "The file's format.",
-                    schema: .enumSchema(DefaultsFormat.allCases.map(\.rawValue)), isRequired: true), version,
+                .query(
+                    "format", "The file's format.", schema: .enumSchema(DefaultsFormat.allCases.map(\.rawValue)),
+                    isRequired: true), version,
             ],
             answers: [
                 APIAnswer(
                     "The file", content: types.map { APIAnswer.Content(String($0)) },
                     headers: ["ETag", "Content-Disposition"], mayHave: unverified)
-            ])
+            ], about: template
+        ) { call async throws(GoogleError) in try await call.template().downloadDefaults(call) }
     }
 
-    private static func evaluate(_ base: String) -> APIOperation {
-        APIOperation(
-            "evaluateTemplate", "POST", PathTemplate(stringLiteral: base + "/remoteConfig:evaluate"),
-            tag: "Templates", summary: "Which conditions are true for a context, why, and what it gets",
-            parameters: [pretty], body: APIBody(.schema("EvaluateRequest")),
+    private static func evaluate(_ base: String) -> ControlOperation {
+        operation(
+            "evaluateTemplate", "POST", base + "/remoteConfig:evaluate", tag: "Templates",
+            summary: "Which conditions are true for a context, why, and what it gets", parameters: [pretty],
+            body: APIBody(.schema("EvaluateRequest")),
             answers: [.json("The explanation", .schema("Explanation"), headers: ["ETag"], mayHave: unverified)],
-            action: .read)
+            action: .read, about: template
+        ) { call async throws(GoogleError) in try await call.template().evaluate(call) }
     }
 
     // MARK: Parts
@@ -156,18 +135,17 @@ extension ControlOperations {
         "X-Stalecast-Unverified":
             "Seconds for which a node of a cluster has not known whether its newest version is the newest."
     ]
-    private static let user = APIParameter(
-        .header, "X-Stalecast-User", "Who does this, a name or an address: kept as the version's `updateUser`.")
-    private static let idempotencyKey = APIParameter(
-        .header, "Idempotency-Key",
+    private static let user = APIParameter.header(
+        "X-Stalecast-User", "Who does this, a name or an address: kept as the version's `updateUser`.")
+    private static let idempotencyKey = APIParameter.header(
+        "Idempotency-Key",
         "In a cluster the same request with the same key lands once, whichever nodes it is sent to, and has the answer of "
             + "the first time; another request with it is 422. 1 to 255 visible characters, in quotation marks or not; of "
             + "this template only, as long as its version is stored. One daemon by itself does not look at it.",
         schema: ["type": "string", "pattern": "^(\"[!#-~]{1,253}\"|[!#-~]{1,255})$"])
-    static let pretty = APIParameter(
-        .query, "prettyPrint", "Two spaces a level; one line when absent.", schema: ["type": "boolean"])
-    static let version = APIParameter(
-        .query, "versionNumber", "A stored version; the newest when absent.", schema: versionNumber)
+    static let pretty = APIParameter.flag("prettyPrint", "Two spaces a level; one line when absent.")
+    static let version = APIParameter.query(
+        "versionNumber", "A stored version; the newest when absent.", schema: versionNumber)
     private static let versionNumber: JSONValue = [
         "type": "integer", "format": "int64", "minimum": 1, "maximum": .int(Int64.max),
     ]

@@ -6,22 +6,16 @@ extension ControlOperations {
     /// Inbound events.
     static let triggers: [ControlOperation] = [
         operation(
-            APIOperation(
-                "trigger", "POST", "/v1/projects/{project}/triggers", tag: "Sources",
-                summary:
-                    "Makes the sources of a project's scopes look now, because an event says there is something new",
-                parameters: [
-                    APIParameter(.query, "namespace", "Only the source of this namespace; all of the project without."),
-                    APIParameter(
-                        .query, "token",
-                        "A source's own trigger token, for senders that can set only a URL."
-                    ),
-                ],
-                body: APIBody(.schema("TriggerEvent"), isRequired: false),
-                answers: [
-                    .json("At least one source looks", .schema("TriggerAnswer"), status: 202),
-                    .json("Nothing to look for: told before, known already, or not about us", .schema("TriggerAnswer")),
-                ], errors: [400, 404, 415], action: .publish), access: .trigger
+            "trigger", "POST", "/v1/projects/{project}/triggers", tag: "Sources",
+            summary: "Makes the sources of a project's scopes look now, because an event says there is something new",
+            parameters: [
+                .query("namespace", "Only the source of this namespace; all of the project without."),
+                .query("token", "A source's own trigger token, for senders that can set only a URL."),
+            ], body: APIBody(.schema("TriggerEvent"), isRequired: false),
+            answers: [
+                .json("At least one source looks", .schema("TriggerAnswer"), status: 202),
+                .json("Nothing to look for: told before, known already, or not about us", .schema("TriggerAnswer")),
+            ], errors: [400, 404, 415], action: .publish, access: .trigger
         ) { call async throws(GoogleError) in try await call.trigger() }
     ]
 
@@ -33,16 +27,14 @@ extension ControlOperations {
             "type": "object",
             "properties": ["versionNumber": ["type": ["string", "integer"]], "namespace": ["type": "string"]],
         ],
-        "TriggerAnswer": .objectSchema(
-            [
-                "events": .listSchema(
-                    .objectSchema(
-                        [
-                            "form": ["enum": ["cloudevent", "cloud_function", "pubsub", "plain"]],
-                            "id": ["type": "string"],
-                            "result": ["enum": ["looking", "duplicate", "known", "ignored"]],
-                            "scopes": .listSchema(["type": "string"]),
-                        ], required: ["form", "result", "scopes"]))
-            ], required: ["events"]),
+        "TriggerAnswer": .recordSchema([
+            "events": .listSchema(
+                .recordSchema(
+                    [
+                        "form": ["enum": ["cloudevent", "cloud_function", "pubsub", "plain"]], "id": ["type": "string"],
+                        "result": ["enum": ["looking", "duplicate", "known", "ignored"]],
+                        "scopes": .listSchema(["type": "string"]),
+                    ], optional: ["id"]))
+        ]),
     ]
 }

@@ -21,14 +21,14 @@ extension ControlOperations {
             ], required: ["kind", "attempt", "startTime", "outcome", "phasesMs"]),
         "WebhookAttempts": .objectSchema(
             ["attempts": .listSchema(.schema("WebhookAttempt")), "nextPageToken": text], required: ["attempts"]),
-        "WebhookDeadLetter": .objectSchema(
+        "WebhookDeadLetter": .recordSchema(
             [
-                "id": text, "namespace": text, "versionNumber": text, "reason": text,
-                "attempts": ["type": "integer"], "lastStatus": ["type": "integer"], "moveTime": time,
-            ], required: ["id", "namespace", "versionNumber", "reason", "attempts", "moveTime"]),
+                "id": text, "namespace": text, "versionNumber": text, "reason": text, "attempts": ["type": "integer"],
+                "lastStatus": ["type": "integer"], "moveTime": time,
+            ], optional: ["lastStatus"]),
         "WebhookDeadLetters": .objectSchema(
-            ["deadLetters": .listSchema(.schema("WebhookDeadLetter")), "nextPageToken": text],
-            required: ["deadLetters"]),
+            ["deadLetters": .listSchema(.schema("WebhookDeadLetter")), "nextPageToken": text], required: ["deadLetters"]
+        ),
     ]
 
     private static let text: JSONValue = ["type": "string"]
@@ -73,13 +73,12 @@ extension ControlOperations {
         object["delivery"] = .objectSchema([
             "consecutiveFailures": ["type": "integer"], "nextAttemptTime": time,
             "lastFailure": .objectSchema(
-                [
-                    "time": time, "outcome": text, "status": ["type": "integer"], "problem": text, "response": text,
-                ], required: ["time", "outcome"]),
+                ["time": time, "outcome": text, "status": ["type": "integer"], "problem": text, "response": text],
+                required: ["time", "outcome"]),
             "scopes": .listSchema(
                 .objectSchema([
-                    "namespace": text, "acknowledgedVersion": text, "currentVersion": text,
-                    "lag": ["type": "integer"], "owed": ["type": "integer"], "inFlight": ["type": "boolean"],
+                    "namespace": text, "acknowledgedVersion": text, "currentVersion": text, "lag": ["type": "integer"],
+                    "owed": ["type": "integer"], "inFlight": ["type": "boolean"],
                 ])),
         ])
         // In a cluster: the other node that delivers, or why its status is not known; there is no `delivery` then.

@@ -10,86 +10,73 @@ extension ControlOperations {
 
     private static let collectionOperations = [
         operation(
-            APIOperation(
-                "listWebhooks", "GET", PathTemplate(stringLiteral: collection), tag: "Webhooks",
-                summary: "The project's webhooks, oldest first", parameters: paging,
-                answers: [.json("The webhooks", .schema("Webhooks"))])
+            "listWebhooks", "GET", collection, tag: "Webhooks",
+            summary: "The project's webhooks, oldest first", parameters: paging,
+            answers: [.json("The webhooks", .schema("Webhooks"))]
         ) { call async throws(GoogleError) in try await call.listWebhooks() },
         operation(
-            APIOperation(
-                "createWebhook", "POST", PathTemplate(stringLiteral: collection), tag: "Webhooks",
-                summary: "Registers a URL; the answer is the only one that shows its secret",
-                body: APIBody(.schema("WebhookSettings")),
-                answers: [.json("The webhook with its secret", .schema("Webhook"), headers: ["ETag"])],
-                errors: [400, 404, 429])
+            "createWebhook", "POST", collection, tag: "Webhooks",
+            summary: "Registers a URL; the answer is the only one that shows its secret",
+            body: APIBody(.schema("WebhookSettings")),
+            answers: [.json("The webhook with its secret", .schema("Webhook"), headers: ["ETag"])],
+            errors: [400, 404, 429]
         ) { call async throws(GoogleError) in try await call.createWebhook() },
     ]
 
     private static let read = operation(
-        APIOperation(
-            "getWebhook", "GET", one(), tag: "Webhooks", summary: "A webhook, its state and what is owed to it",
-            answers: [.json("The webhook", .schema("Webhook"), headers: ["ETag"])])
+        "getWebhook", "GET", one(), tag: "Webhooks", summary: "A webhook, its state and what is owed to it",
+        answers: [.json("The webhook", .schema("Webhook"), headers: ["ETag"])]
     ) { call async throws(GoogleError) in try await call.getWebhook() }
 
     private static let update = operation(
-        APIOperation(
-            "updateWebhook", "PATCH", one(), tag: "Webhooks",
-            summary:
-                "Changes settings. A secret that this makes is shown by this answer alone; a URL of another scheme, host "
-                + "or port needs hidden header values given again",
-            parameters: [
-                APIParameter(
-                    .query, "updateMask",
-                    "Fields to set, separated by commas, `limits.timeout` for example; one that the body lacks goes back "
-                        + "to its default. Without it, what the body has is set."),
-                ifMatch,
-            ], body: APIBody(.schema("WebhookSettings")),
-            answers: [.json("The webhook", .schema("Webhook"), headers: ["ETag"])], errors: [400, 404, 409])
+        "updateWebhook", "PATCH", one(), tag: "Webhooks",
+        summary:
+            "Changes settings. A secret that this makes is shown by this answer alone; a URL of another scheme, host "
+            + "or port needs hidden header values given again",
+        parameters: [
+            .query(
+                "updateMask",
+                "Fields to set, separated by commas, `limits.timeout` for example; one that the body lacks goes back "
+                    + "to its default. Without it, what the body has is set."), ifMatch,
+        ], body: APIBody(.schema("WebhookSettings")),
+        answers: [.json("The webhook", .schema("Webhook"), headers: ["ETag"])], errors: [400, 404, 409]
     ) { call async throws(GoogleError) in try await call.updateWebhook() }
 
     private static let delete = operation(
-        APIOperation(
-            "deleteWebhook", "DELETE", one(), tag: "Webhooks",
-            summary: "Removes a webhook and everything owed to it", parameters: [ifMatch],
-            answers: [.json("It is gone", ["type": "object"])], errors: [400, 404, 409])
+        "deleteWebhook", "DELETE", one(), tag: "Webhooks", summary: "Removes a webhook and everything owed to it",
+        parameters: [ifMatch], answers: [.json("It is gone", ["type": "object"])], errors: [400, 404, 409]
     ) { call async throws(GoogleError) in try await call.deleteWebhook() }
 
     private static let lists = [
         operation(
-            APIOperation(
-                "listAttempts", "GET", one("/attempts"), tag: "Webhooks",
-                summary: "What was tried, newest first", parameters: paging,
-                answers: [.json("The attempts", .schema("WebhookAttempts"))])
+            "listAttempts", "GET", one("/attempts"), tag: "Webhooks", summary: "What was tried, newest first",
+            parameters: paging, answers: [.json("The attempts", .schema("WebhookAttempts"))]
         ) { call async throws(GoogleError) in try await call.listDeliveries(.attempts) },
         operation(
-            APIOperation(
-                "listDeadLetters", "GET", one("/deadLetters"), tag: "Webhooks",
-                summary: "What was given up, oldest first", parameters: paging,
-                answers: [.json("The dead letters", .schema("WebhookDeadLetters"))])
+            "listDeadLetters", "GET", one("/deadLetters"), tag: "Webhooks", summary: "What was given up, oldest first",
+            parameters: paging, answers: [.json("The dead letters", .schema("WebhookDeadLetters"))]
         ) { call async throws(GoogleError) in try await call.listDeliveries(.deadLetters) },
     ]
 
     private static func action(_ action: WebhookAction) -> ControlOperation {
         operation(
-            APIOperation(
-                "\(action.rawValue)Webhook", "POST", one(":\(action.rawValue)"), tag: "Webhooks",
-                summary: action.summary, body: APIBody(action.request, isRequired: action.needsBody),
-                answers: [.json(action.answer, action.answerSchema)], errors: [400, 404])
+            "\(action.rawValue)Webhook", "POST", one(":\(action.rawValue)"), tag: "Webhooks", summary: action.summary,
+            body: APIBody(action.request, isRequired: action.needsBody),
+            answers: [.json(action.answer, action.answerSchema)], errors: [400, 404]
         ) { call async throws(GoogleError) in try await call.act(action) }
     }
 
-    private static func one(_ suffix: String = "") -> PathTemplate {
-        PathTemplate(stringLiteral: collection + "/{webhook}" + suffix)
+    private static func one(_ suffix: String = "") -> String {
+        collection + "/{webhook}" + suffix
     }
 
-    private static let ifMatch = APIParameter(
-        .header, "If-Match", "The etag it was read with; refused with 409 when it has changed since.",
-        schema: etag)
-    private static let paging = [
-        APIParameter(
-            .query, "pageSize", "At most 1000; 100 when absent.",
+    private static let ifMatch = APIParameter.header(
+        "If-Match", "The etag it was read with; refused with 409 when it has changed since.", schema: etag)
+    private static let paging: [APIParameter] = [
+        .query(
+            "pageSize", "At most 1000; 100 when absent.",
             schema: ["type": "integer", "minimum": 0, "maximum": .int(Int64.max)]),
-        APIParameter(.query, "pageToken", "The page before's `nextPageToken`."),
+        .query("pageToken", "The page before's `nextPageToken`."),
     ]
 }
 
@@ -119,7 +106,7 @@ extension WebhookAction {
             ])
         case .redeliver:
             .objectSchema(["namespace": ["type": "string"], "versionNumber": ["type": ["string", "integer"]]])
-        case .recover: .objectSchema(["since": ["type": "string", "format": "date-time"]], required: ["since"])
+        case .recover: .recordSchema(["since": ["type": "string", "format": "date-time"]])
         case .redrive: .objectSchema(["id": ["type": ["string", "null"], "pattern": "^[0-9]{1,18}$"]])
         case .pause, .resume, .enable, .verify, .test: ["type": "object"]
         }
@@ -135,9 +122,9 @@ extension WebhookAction {
 
     fileprivate var answerSchema: JSONValue {
         switch self {
-        case .test: .objectSchema(["attempt": .schema("WebhookAttempt")], required: ["attempt"])
+        case .test: .recordSchema(["attempt": .schema("WebhookAttempt")])
         case .redeliver, .recover, .redrive:
-            .objectSchema(["deliveries": ["type": "integer"]], required: ["deliveries"])
+            .recordSchema(["deliveries": ["type": "integer"]])
         default: .schema("Webhook")
         }
     }

@@ -50,16 +50,16 @@ package enum ControlOperations {
 
     /// A line. Without an action of its own it is `read` for what is asked with GET, else `manage`.
     static func operation(
-        _ document: APIOperation, access: ControlHandler.Access = .granted, about: ControlHandler.About? = nil,
-        takesTemplate: Bool = false, _ run: @escaping ControlHandler.Run
+        _ id: String, _ method: String, _ path: String, tag: String, summary: String, parameters: [APIParameter] = [],
+        body: APIBody? = nil, answers: [APIAnswer], errors: [Int] = [400, 404], action: AccessAction? = nil,
+        access: ControlHandler.Access = .granted, about: ControlHandler.About? = nil, takesTemplate: Bool = false,
+        _ run: @escaping ControlHandler.Run
     ) -> ControlOperation {
-        var document = document
-        document.needsToken = access != .anyone
-        if access == .anyone {
-            document.action = nil
-        } else if document.action == nil {
-            document.action = document.method == "GET" ? .read : .manage
-        }
+        var document = APIOperation(
+            id, method, PathTemplate(stringLiteral: path), tag: tag, summary: summary, parameters: parameters,
+            body: body,
+            answers: answers, errors: errors, needsToken: access != .anyone,
+            action: access == .anyone ? nil : action ?? (method == "GET" ? .read : .manage))
         if !document.isAnsweredByEdges { document.errors.append(421) }
         let isOfProject = document.path.names.contains("project")
         return Operation(

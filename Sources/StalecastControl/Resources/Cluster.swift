@@ -133,47 +133,42 @@ extension Call {
 extension ControlOperations {
     static let cluster: [ControlOperation] = [
         operation(
-            APIOperation(
-                "clusterStatus", "GET", "/v1/cluster", tag: "Cluster",
-                summary: "This node, its log, and etcd's members",
-                answers: [.json("The cluster as this node sees it", .schema("Cluster"))], errors: [404])
+            "clusterStatus", "GET", "/v1/cluster", tag: "Cluster", summary: "This node, its log, and etcd's members",
+            answers: [.json("The cluster as this node sees it", .schema("Cluster"))], errors: [404]
         ) { call async throws(GoogleError) in try await call.clusterStatus() },
         operation(
-            APIOperation(
-                "newEpoch", "POST", "/v1/cluster:newEpoch", tag: "Cluster",
-                summary: "Begins another history with the log as it is; nodes take it over, clients are reset",
-                body: APIBody(["type": "object"], isRequired: false),
-                answers: [.json("The log's rules", .schema("LogMetadata"))], errors: [404, 503, 504], action: .operate)
+            "newEpoch", "POST", "/v1/cluster:newEpoch", tag: "Cluster",
+            summary: "Begins another history with the log as it is; nodes take it over, clients are reset",
+            body: APIBody(["type": "object"], isRequired: false),
+            answers: [.json("The log's rules", .schema("LogMetadata"))], errors: [404, 503, 504], action: .operate
         ) { call async throws(GoogleError) in
             try await call.changeCluster { service async throws(ClusterService.Failure) in try await service.newEpoch()
             }
         },
         operation(
-            APIOperation(
-                "upgradeCluster", "POST", "/v1/cluster:upgrade", tag: "Cluster",
-                summary: "Lets nodes write what this format has; older programs take no part any more",
-                body: APIBody(["type": "object"], isRequired: false),
-                answers: [.json("The log's rules", .schema("LogMetadata"))], errors: [404, 503, 504], action: .operate)
+            "upgradeCluster", "POST", "/v1/cluster:upgrade", tag: "Cluster",
+            summary: "Lets nodes write what this format has; older programs take no part any more",
+            body: APIBody(["type": "object"], isRequired: false),
+            answers: [.json("The log's rules", .schema("LogMetadata"))], errors: [404, 503, 504], action: .operate
         ) { call async throws(GoogleError) in
             try await call.changeCluster { service async throws(ClusterService.Failure) in try await service.upgrade() }
         },
         operation(
-            APIOperation(
-                "publishOutcome", "GET", "/v1/projects/{project}/publishes/{publish}", tag: "Cluster",
-                summary: "What became of a publish, by the identity that its 504 named",
-                answers: [.json("Its outcome", .schema("PublishOutcome"))], errors: [404, 503])
+            "publishOutcome", "GET", "/v1/projects/{project}/publishes/{publish}", tag: "Cluster",
+            summary: "What became of a publish, by the identity that its 504 named",
+            answers: [.json("Its outcome", .schema("PublishOutcome"))], errors: [404, 503]
         ) { call async throws(GoogleError) in try await call.publishOutcome() },
     ]
 
     static let clusterSchemas: JSONObject = [
-        "Cluster": .objectSchema(
+        "Cluster": .recordSchema(
             [
                 "name": text, "node": text, "epoch": text, "head": text, "logHead": text, "publishId": text,
                 "ready": flag, "whole": flag, "unverifiedSeconds": ["type": "number"], "problem": text,
                 "advertise": text, "role": .enumSchema(["edge"]),
-                "charter": .objectSchema(
-                    ["format": number, "minimumVersion": number, "prunedBelow": text, "frozen": flag],
-                    required: ["format", "minimumVersion", "prunedBelow", "frozen"]),
+                "charter": .recordSchema([
+                    "format": number, "minimumVersion": number, "prunedBelow": text, "frozen": flag,
+                ]),
                 "etcd": .listSchema(
                     .objectSchema(
                         [
@@ -181,30 +176,25 @@ extension ControlOperations {
                             "finding": text, "error": text,
                         ], required: ["endpoint"])),
                 "nodes": .listSchema(
-                    .objectSchema(
+                    .recordSchema(
                         [
                             "id": text, "version": text, "head": text, "configurationHash": text,
                             "differs": .listSchema(text), "subscribers": number, "advertise": text,
                             "role": .enumSchema(["edge"]), "etcdDelaySeconds": ["type": "number"],
                             "unverifiedSeconds": number,
-                        ], required: ["id", "version", "head", "configurationHash", "subscribers"])),
+                        ], optional: ["differs", "advertise", "role", "etcdDelaySeconds", "unverifiedSeconds"])),
                 "gone": .listSchema(
-                    .objectSchema(
+                    .recordSchema(
                         [
                             "id": text, "head": text, "goneSeconds": number, "advertise": text,
                             "role": .enumSchema(["edge"]),
-                        ], required: ["id", "head", "goneSeconds"])),
-            ],
-            required: [
-                "name", "node", "epoch", "head", "logHead", "ready", "whole", "unverifiedSeconds", "etcd", "nodes",
-                "gone",
-            ]),
-        "LogMetadata": .objectSchema(
-            ["epoch": text, "minimumVersion": number], required: ["epoch", "minimumVersion"]),
+                        ], optional: ["advertise", "role"])),
+            ], optional: ["publishId", "problem", "advertise", "role", "charter"]),
+        "LogMetadata": .recordSchema(["epoch": text, "minimumVersion": number]),
         "PublishOutcome": .objectSchema(
             [
-                "publishId": text, "state": .enumSchema(["COMMITTED", "PENDING", "NOT_COMMITTED"]),
-                "namespace": text, "versionNumber": text, "version": .schema("Version"), "etag": text,
+                "publishId": text, "state": .enumSchema(["COMMITTED", "PENDING", "NOT_COMMITTED"]), "namespace": text,
+                "versionNumber": text, "version": .schema("Version"), "etag": text,
             ], required: ["publishId", "state"]),
     ]
 

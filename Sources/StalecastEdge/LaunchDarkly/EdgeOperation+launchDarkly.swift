@@ -63,10 +63,8 @@ extension EdgeOperations {
         _ method: String, _ path: String,
         _ run: @escaping @Sendable (FrontRouter, FrontRequest, PathValues) throws(GoogleError) -> FrontOutcome
     ) -> EdgeOperation {
-        let document = APIOperation(
-            "\(method) \(path)", method, PathTemplate(stringLiteral: path), tag: "LaunchDarkly", summary: "",
-            answers: [])
-        return operation(document) { router, request, names in
+        operation("\(method) \(path)", method, path, tag: "LaunchDarkly", summary: "", answers: []) {
+            router, request, names in
             do throws(GoogleError) { return try run(router, request, names) } catch {
                 return .respond(FrontResponse(launchDarkly: error))
             }

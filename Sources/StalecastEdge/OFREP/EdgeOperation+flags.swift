@@ -13,11 +13,11 @@ extension EdgeOperations {
         evaluation(
             id, path, "All flags for one context",
             parameters: [
-                APIParameter(.header, "If-None-Match", "The ETag of what the provider holds."),
-                APIParameter(
-                    .query, "flagConfigEtag",
+                .header("If-None-Match", "The ETag of what the provider holds."),
+                .query(
+                    "flagConfigEtag",
                     "The `etag` of the message that made the provider ask: the answer is not older, or 503."),
-                APIParameter(.query, "flagConfigLastModified", "Of the same message; nothing depends on it here."),
+                .query("flagConfigLastModified", "Of the same message; nothing depends on it here."),
             ],
             answers: [
                 .json("The flags", .schema("Flags"), headers: ["ETag"], mayHave: unverified),
@@ -42,10 +42,8 @@ extension EdgeOperations {
                 status: status, mayHave: [429, 503].contains(status) ? later : [:])
         }
         return operation(
-            APIOperation(
-                id, "POST", PathTemplate(stringLiteral: path), tag: "OFREP", summary: summary,
-                parameters: [key] + parameters, body: APIBody(.schema("FlagRequest")), answers: answers + refusals,
-                errors: [])
+            id, "POST", path, tag: "OFREP", summary: summary, parameters: [key] + parameters,
+            body: APIBody(.schema("FlagRequest")), answers: answers + refusals, errors: []
         ) { router, request, names in router.flags(names, request) }
     }
 
@@ -56,29 +54,28 @@ extension EdgeOperations {
                 "maxProperties": .int(FetchRequest.maxAttributes), "additionalProperties": true,
             ]
         ]),
-        "Flag": .objectSchema(
+        "Flag": .recordSchema(
             [
                 "key": ["type": "string"], "value": JSONValue.object(JSONObject()),
-                "reason": .enumSchema(["STATIC", "TARGETING_MATCH", "SPLIT", "DEFAULT"]),
-                "variant": ["type": "string"], "metadata": flagMetadata,
-            ], required: ["key", "reason", "variant"]),
-        "FlagError": .objectSchema(
+                "reason": .enumSchema(["STATIC", "TARGETING_MATCH", "SPLIT", "DEFAULT"]), "variant": ["type": "string"],
+                "metadata": flagMetadata,
+            ], optional: ["value", "metadata"]),
+        "FlagError": .recordSchema(
             [
                 "key": ["type": "string"], "errorDetails": ["type": "string"],
                 "errorCode": .enumSchema(FlagRefusal.Code.allCases.map(\.rawValue)),
-            ], required: ["errorCode", "errorDetails"]),
-        "Flags": .objectSchema(
+            ], optional: ["key"]),
+        "Flags": .recordSchema(
             [
                 "flags": .listSchema(["anyOf": [.schema("Flag"), .schema("FlagError")]]), "metadata": flagMetadata,
                 "eventStreams": .listSchema(
-                    .objectSchema(
-                        [
-                            "type": ["const": "sse"],
-                            "endpoint": .objectSchema(["requestUri": ["type": "string"]], required: ["requestUri"]),
-                        ], required: ["type", "endpoint"])),
-            ], required: ["flags", "metadata"]),
+                    .recordSchema([
+                        "type": ["const": "sse"], "endpoint": .recordSchema(["requestUri": ["type": "string"]]),
+                    ])),
+            ], optional: ["eventStreams"]),
     ]
 
-    private static let flagMetadata: JSONValue = .objectSchema(
-        ["templateVersion": ["type": "string", "pattern": "^[0-9]+$"]], required: ["templateVersion"])
+    private static let flagMetadata: JSONValue = .recordSchema([
+        "templateVersion": ["type": "string", "pattern": "^[0-9]+$"]
+    ])
 }

@@ -4,38 +4,35 @@ import StalecastWire
 
 extension EdgeOperations {
     static let schemas: JSONObject = [
-        "Message": .objectSchema(
-            [
-                "CONFIG_STATE": ["const": "STALE"], "type": text, "topic": text, "project": text,
-                "namespace": text, "latestTemplateVersionNumber": version, "etag": text, "updateType": text,
-                "updateOrigin": text, "updateTime": ["type": "string", "format": "date-time"],
-                "sinceTemplateVersionNumber": version, "rollbackSource": version,
-                "changedKeys": .listSchema(text), "fetchWindowMs": ["type": "integer"],
-                "reportRatio": ["type": "number"],
-            ]),
+        "Message": .objectSchema([
+            "CONFIG_STATE": ["const": "STALE"], "type": text, "topic": text, "project": text, "namespace": text,
+            "latestTemplateVersionNumber": version, "etag": text, "updateType": text, "updateOrigin": text,
+            "updateTime": ["type": "string", "format": "date-time"], "sinceTemplateVersionNumber": version,
+            "rollbackSource": version, "changedKeys": .listSchema(text), "fetchWindowMs": ["type": "integer"],
+            "reportRatio": ["type": "number"],
+        ]),
         "Poll": .objectSchema(
             [
-                "cursor": text, "messages": .listSchema(.schema("Message")),
-                "reset": .objectSchema(["reason": text], required: ["reason"]),
+                "cursor": text, "messages": .listSchema(.schema("Message")), "reset": .recordSchema(["reason": text]),
                 "unknownTopics": .listSchema(text), "round": ["type": "integer"],
             ], required: ["cursor", "messages"]),
-        "State": .objectSchema(
+        "State": .recordSchema(
             [
                 "cursor": text, "unknownTopics": .listSchema(text),
                 "state": .listSchema(
-                    .objectSchema(
+                    .recordSchema(
                         [
-                            "topic": text, "project": text, "namespace": text,
-                            "latestTemplateVersionNumber": version, "etag": text, "updateTime": text,
-                        ], required: ["topic", "project", "namespace", "latestTemplateVersionNumber"])),
-            ], required: ["cursor", "state"]),
+                            "topic": text, "project": text, "namespace": text, "latestTemplateVersionNumber": version,
+                            "etag": text, "updateTime": text,
+                        ], optional: ["etag", "updateTime"])),
+            ], optional: ["unknownTopics"]),
         "FetchRequest": .objectSchema(
             [
                 "appId": ["type": "string", "minLength": 1, "examples": ["1:123456789012:web:ab12"]],
                 "appInstanceId": someText, "appInstanceIdToken": someText, "languageCode": text, "countryCode": text,
-                "platformVersion": text,
-                "timeZone": text, "appVersion": text, "appBuild": text, "packageName": text, "sdkVersion": text,
-                "firstOpenTime": text, "analyticsUserProperties": attributes, "customSignals": attributes,
+                "platformVersion": text, "timeZone": text, "appVersion": text, "appBuild": text, "packageName": text,
+                "sdkVersion": text, "firstOpenTime": text, "analyticsUserProperties": attributes,
+                "customSignals": attributes,
             ], required: ["appId", "appInstanceId", "appInstanceIdToken"]),
         "FetchAnswer": .objectSchema(
             [
@@ -52,20 +49,13 @@ extension EdgeOperations {
                 "afterMs": ["type": "integer"], "error": ["type": "string", "maxLength": 120],
             ], required: ["client", "project", "versionNumber", "state"]),
         "TicketRequest": .objectSchema(
-            [
-                "topics": ["type": "array", "items": topicName, "minItems": 1], "project": text,
-                "namespace": text,
-            ], required: ["topics"]),
-        "Ticket": .objectSchema(
-            [
-                "ticket": text, "expiresAt": ["type": "string", "format": "date-time"],
-                "expiresInMs": ["type": "integer"],
-            ],
-            required: ["ticket", "expiresAt", "expiresInMs"]),
-        "Token": .objectSchema(["token": text, "expiresIn": text], required: ["token", "expiresIn"]),
-        "Installation": .objectSchema(
-            ["name": text, "fid": text, "refreshToken": text, "authToken": .schema("Token")],
-            required: ["name", "fid", "refreshToken", "authToken"]),
+            ["topics": ["type": "array", "items": topicName, "minItems": 1], "project": text, "namespace": text],
+            required: ["topics"]),
+        "Ticket": .recordSchema([
+            "ticket": text, "expiresAt": ["type": "string", "format": "date-time"], "expiresInMs": ["type": "integer"],
+        ]),
+        "Token": .recordSchema(["token": text, "expiresIn": text]),
+        "Installation": .recordSchema(["name": text, "fid": text, "refreshToken": text, "authToken": .schema("Token")]),
     ]
 
     private static let text: JSONValue = ["type": "string"]

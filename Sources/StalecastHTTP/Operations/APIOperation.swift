@@ -64,6 +64,19 @@ package struct APIParameter: Hashable, Sendable {
         self.schema = schema
         self.isRequired = isRequired
     }
+
+    package static func query(
+        _ name: String, _ summary: String, schema: JSONValue = ["type": "string"], isRequired: Bool = false
+    ) -> APIParameter { APIParameter(.query, name, summary, schema: schema, isRequired: isRequired) }
+
+    /// A Boolean in the query.
+    package static func flag(_ name: String, _ summary: String) -> APIParameter {
+        query(name, summary, schema: ["type": "boolean"])
+    }
+
+    package static func header(
+        _ name: String, _ summary: String, schema: JSONValue = ["type": "string"], isRequired: Bool = false
+    ) -> APIParameter { APIParameter(.header, name, summary, schema: schema, isRequired: isRequired) }
 }
 
 /// A request's body, JSON.
@@ -132,6 +145,10 @@ extension JSONValue {
         var schema: JSONObject = ["type": "object", "properties": .object(properties)]
         if !required.isEmpty { schema["required"] = .array(required.map(JSONValue.string)) }
         return .object(schema)
+    }
+    /// An object that has all of those members but for `optional`, which may be left out. It may have others.
+    package static func recordSchema(_ properties: JSONObject, optional: Set<String> = []) -> JSONValue {
+        objectSchema(properties, required: properties.keys.filter { !optional.contains($0) })
     }
     /// One of these texts.
     package static func enumSchema(_ words: some Sequence<String>) -> JSONValue {
