@@ -99,10 +99,10 @@ struct ControlService: Service {
         text.tokens(parts.access.tokens)
         text.signIns(signIn.counts)
         text.single(
-            "stalecast_audit_failures_total", .counter, "Lines of the audit log that could not be written.",
+            "stalecast_audit_failures_total", "Lines of the audit log that could not be written.",
             Double(parts.audit.failures))
         text.single(
-            "stalecast_audit_rotation_failing", .gauge,
+            "stalecast_audit_rotation_failing",
             "1 while the audit log goes on in a full file, because no other one can be begun.",
             parts.audit.rotationProblem == nil ? 0 : 1)
         if let cluster = parts.cluster { await text.cluster(cluster) }
@@ -116,30 +116,28 @@ extension MetricsText {
     fileprivate mutating func tokens(_ tokens: TokenVerifier) {
         let (reports, counts) = (tokens.reports, tokens.counts)
         family(
-            "stalecast_issuer_keys", .gauge, "Keys of an issuer that can be used; 0 refuses its tokens with 503.",
+            "stalecast_issuer_keys", "Keys of an issuer that can be used; 0 refuses its tokens with 503.",
             reports.map { ([("issuer", $0.name)], Double($0.keys)) })
         family(
-            "stalecast_issuer_keys_failing", .gauge, "1 while an issuer's key set cannot be fetched; old keys go on.",
+            "stalecast_issuer_keys_failing", "1 while an issuer's key set cannot be fetched; old keys go on.",
             reports.map { ([("issuer", $0.name)], $0.problem == nil ? 0 : 1) })
         single(
-            "stalecast_tokens_cached", .gauge, "Tokens that are known without looking at their signature again.",
-            counts.cached)
+            "stalecast_tokens_cached", "Tokens that are known without looking at their signature again.", counts.cached)
         single(
-            "stalecast_tokens_verified_total", .counter, "Signatures of tokens that were looked at, and good.",
-            counts.verified)
+            "stalecast_tokens_verified_total", "Signatures of tokens that were looked at, and good.", counts.verified)
     }
 
     fileprivate mutating func signIns(_ counts: [SignInService.CountKind: Int]) {
         let sorted = counts.sorted { ($0.key.issuer, $0.key.outcome) < ($1.key.issuer, $1.key.outcome) }
         family(
-            "stalecast_console_sign_ins_total", .counter, "Sign-ins to the console with an issuer, by outcome.",
+            "stalecast_console_sign_ins_total", "Sign-ins to the console with an issuer, by outcome.",
             sorted.map { ([("issuer", $0.key.issuer), ("outcome", $0.key.outcome)], Double($0.value)) })
     }
 
     fileprivate mutating func access(_ access: Authorizer) {
         let refusals = access.refusals.sorted { $0.key.labels < $1.key.labels }
         family(
-            "stalecast_auth_refusals_total", .counter,
+            "stalecast_auth_refusals_total",
             "Requests refused for their credentials or grants; with enforced false, that would have been.",
             refusals.map { kind, refused in
                 (
@@ -153,7 +151,7 @@ extension MetricsText {
 
     fileprivate mutating func control(_ tally: ControlTally) {
         family(
-            "stalecast_control_requests_total", .counter, "Requests to the private listener by operation and status.",
+            "stalecast_control_requests_total", "Requests to the private listener by operation and status.",
             tally.requests.map {
                 ([("operation", $0.kind.operation), ("status", String($0.kind.status))], Double($0.count))
             })

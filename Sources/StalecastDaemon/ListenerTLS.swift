@@ -201,7 +201,7 @@ extension MetricsText {
     /// Writes when certificates expire, and the counts of handshakes.
     mutating func tls(_ listeners: [ListenerTLS]) {
         family(
-            "stalecast_tls_certificate_not_after_seconds", .gauge,
+            "stalecast_tls_certificate_not_after_seconds",
             "When the first certificate of the chain expires, since the epoch.",
             listeners.flatMap { tls in
                 tls.server.material.identities.map {
@@ -209,7 +209,7 @@ extension MetricsText {
                 }
             })
         family(
-            "stalecast_tls_handshakes_total", .counter, "Connections of TLS listeners, by how they began.",
+            "stalecast_tls_handshakes_total", "Connections of TLS listeners, by how they began.",
             listeners.flatMap { tls in
                 let outcomes = tls.server.outcomes
                 return TLSServer.Outcome.allCases.map {

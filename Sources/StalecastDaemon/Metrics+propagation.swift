@@ -9,7 +9,6 @@ extension MetricsText {
         let rolloutStatuses = scopes.compactMap { scope in
             book.own(of: scope, limit: 1)?.rolloutStatuses.first.map { (scope, $0) }
         }
-        typealias Samples = [(labels: [(String, String)], value: Double)]
         func samples(_ values: (RolloutStatus) -> [(String, String, Double?)]) -> Samples {
             rolloutStatuses.flatMap { scope, rolloutStatus in
                 values(rolloutStatus).compactMap { label, name, value in
@@ -18,7 +17,7 @@ extension MetricsText {
             }
         }
         family(
-            "stalecast_propagation_streams", .gauge, "Streams of the newest version's audience by how far it came.",
+            "stalecast_propagation_streams", "Streams of the newest version's audience by how far it came.",
             samples { rolloutStatus in
                 [
                     ("sent", rolloutStatus.streams.told), ("backlogged", rolloutStatus.streams.backlogged),
@@ -27,7 +26,7 @@ extension MetricsText {
                 .map { ("stage", $0, Double($1)) }
             })
         family(
-            "stalecast_propagation_clients", .gauge, "Identified clients of its audience by how far it came.",
+            "stalecast_propagation_clients", "Identified clients of its audience by how far it came.",
             samples { rolloutStatus in
                 [
                     ("fetched", rolloutStatus.clients.fetched), ("active", rolloutStatus.clients.active),
@@ -36,7 +35,7 @@ extension MetricsText {
                 ].map { ("stage", $0, Double($1)) }
             })
         family(
-            "stalecast_propagation_audience", .gauge, "Whoever was there when the newest version was announced.",
+            "stalecast_propagation_audience", "Whoever was there when the newest version was announced.",
             samples { rolloutStatus in
                 [
                     ("population", "streams", Double(rolloutStatus.streams.streams)),
@@ -44,7 +43,7 @@ extension MetricsText {
                 ]
             })
         family(
-            "stalecast_propagation_reached_seconds", .gauge, "When shares of them had it; missing until they have.",
+            "stalecast_propagation_reached_seconds", "When shares of them had it; missing until they have.",
             rolloutStatuses.flatMap { scope, rolloutStatus in
                 [("sent", rolloutStatus.sent), ("fetched", rolloutStatus.fetched), ("active", rolloutStatus.active)]
                     .flatMap { stage, stageTimes in
@@ -67,17 +66,17 @@ extension MetricsText {
     mutating func herds(_ hub: Hub, _ scopes: [Scope]) {
         let herds = scopes.compactMap { scope in hub.herd(of: scope).map { (scope.labels, $0) } }
         family(
-            "stalecast_herd_window_seconds", .gauge, "What a message would ask clients to spread their fetches over.",
+            "stalecast_herd_window_seconds", "What a message would ask clients to spread their fetches over.",
             herds.map { ($0, Double($1.windowMs) / 1000) })
         family(
-            "stalecast_herd_budget", .gauge, "Fetches per second they are spread for, by what experience says.",
+            "stalecast_herd_budget", "Fetches per second they are spread for, by what experience says.",
             herds.map { ($0, Double($1.budget)) })
     }
 
     /// Writes the facts that our own subscribers saw of the newest version.
     mutating func canaries(_ sightings: [Scope: Canaries.Observation]) {
         family(
-            "stalecast_canary_seconds", .gauge,
+            "stalecast_canary_seconds",
             "From the announcement until a subscriber in the process had the message, and the answer to its fetch.",
             sightings.sorted { $0.key < $1.key }.flatMap { scope, seen in
                 [("received", seen.received), ("fetched", seen.fetched)].compactMap { stageTimes, seconds in
@@ -88,23 +87,19 @@ extension MetricsText {
 
     private mutating func clients(_ book: RolloutTracker) {
         let (figures, claims) = (book.figures, book.claims)
-        single("stalecast_clients", .gauge, "Identified clients of the last 25 hours.", figures.known)
+        single("stalecast_clients", "Identified clients of the last 25 hours.", figures.known)
         single(
-            "stalecast_clients_sampling_ratio", .gauge, "The share of them that is counted; 1 is all.",
+            "stalecast_clients_sampling_ratio", "The share of them that is counted; 1 is all.",
             1 / Double(figures.weight))
         family(
-            "stalecast_clients_held", .gauge, "Connected clients by how many versions they are behind.",
+            "stalecast_clients_held", "Connected clients by how many versions they are behind.",
             figures.behind.sorted { $0.key < $1.key }.flatMap { scope, counts in
                 zip(["0", "1", "2", "3", "4+", "unknown"], counts).map {
                     (scope.labels + [("behind", $0)], Double($1))
                 }
             })
-        family(
-            "stalecast_reports_total", .counter, "Reports of clients that were counted.",
-            ClientReport.State.allCases.map { ([("state", $0.rawValue)], Double(claims.counted[$0] ?? 0)) })
-        family(
-            "stalecast_reports_refused_total", .counter, "Reports of clients that were not.",
-            ClientReport.Refusal.allCases.map { ([("reason", $0.rawValue)], Double(claims.refused[$0] ?? 0)) })
+        family("stalecast_reports_total", "Reports of clients that were counted.", by: "state", claims.counted)
+        family("stalecast_reports_refused_total", "Reports of clients that were not.", by: "reason", claims.refused)
     }
 }
 

@@ -5,43 +5,37 @@ extension MetricsText {
     mutating func sources(_ sources: SourceParts) {
         let now = ContinuousClock.now
         let all = sources.watchers.map { (labels: $0.status.labels, status: $0.status) }
-        let gauges: [(String, Kind, String, (SourceStatus) -> Double)] = [
+        let gauges: [(String, String, (SourceStatus) -> Double)] = [
             (
-                "stalecast_source_age_seconds", .gauge, "Since a look last showed what the origin has.",
-                {
-                    $0.age(at: now) / .seconds(1)
-                }
+                "stalecast_source_age_seconds", "Since a look last showed what the origin has.",
+                { $0.age(at: now) / .seconds(1) }
             ),
-            ("stalecast_source_up", .gauge, "1 while the last look succeeded.", { $0.problem == nil ? 1 : 0 }),
+            ("stalecast_source_up", "1 while the last look succeeded.", { $0.problem == nil ? 1 : 0 }),
             (
-                "stalecast_source_backoff_seconds", .gauge, "Until the next look, while looks fail.",
+                "stalecast_source_backoff_seconds", "Until the next look, while looks fail.",
                 { status in
                     guard status.failures > 0, let next = status.nextPollAt else { return 0 }
                     return max(.zero, next - now) / .seconds(1)
                 }
             ),
-            ("stalecast_source_looks_total", .counter, "Looks at the origin.", { Double($0.counts.polls) }),
-            ("stalecast_source_adopted_total", .counter, "Versions adopted.", { Double($0.counts.adopted) }),
-            ("stalecast_source_problems_total", .counter, "Different problems met.", { Double($0.counts.problems) }),
-            ("stalecast_source_triggers_total", .counter, "Requests to look now.", { Double($0.counts.triggers) }),
+            ("stalecast_source_looks_total", "Looks at the origin.", { Double($0.counts.polls) }),
+            ("stalecast_source_adopted_total", "Versions adopted.", { Double($0.counts.adopted) }),
+            ("stalecast_source_problems_total", "Different problems met.", { Double($0.counts.problems) }),
+            ("stalecast_source_triggers_total", "Requests to look now.", { Double($0.counts.triggers) }),
             (
-                "stalecast_source_fence_timeouts_total", .counter, "Versions announced before the fence saw them.",
-                {
-                    Double($0.counts.fenceTimeouts)
-                }
+                "stalecast_source_fence_timeouts_total", "Versions announced before the fence saw them.",
+                { Double($0.counts.fenceTimeouts) }
             ),
             (
-                "stalecast_source_fence_wait_seconds_total", .counter, "Waited at the fence by versions it saw.",
-                {
-                    $0.counts.fenceWait / .seconds(1)
-                }
+                "stalecast_source_fence_wait_seconds_total", "Waited at the fence by versions it saw.",
+                { $0.counts.fenceWait / .seconds(1) }
             ),
         ]
-        for (name, kind, help, value) in gauges {
-            family(name, kind, help, all.map { ($0.labels, value($0.status)) })
+        for (name, help, value) in gauges {
+            family(name, help, all.map { ($0.labels, value($0.status)) })
         }
         family(
-            "stalecast_source_failures_total", .counter, "Looks that gave nothing, by reason.",
+            "stalecast_source_failures_total", "Looks that gave nothing, by reason.",
             all.flatMap { labels, status in
                 status.counts.failed.sorted { $0.key.rawValue < $1.key.rawValue }.map {
                     (labels + [("reason", $0.key.rawValue)], Double($0.value))
@@ -56,7 +50,7 @@ extension MetricsText {
                 ("unauthenticated", figures.unauthenticated), ("malformed", figures.malformed),
             ]
         family(
-            "stalecast_trigger_events_total", .counter, "Inbound events, and posts that were none, by result.",
+            "stalecast_trigger_events_total", "Inbound events, and posts that were none, by result.",
             outcomes.map { ([("result", $0.0)], Double($0.1)) })
     }
 }

@@ -13,27 +13,22 @@ extension MetricsText {
     }
 
     private mutating func outcomes(_ tally: DeliveryTally) {
+        family("stalecast_webhook_attempts_total", "Attempts by class of outcome.", labelled("class", tally.attempts))
         family(
-            "stalecast_webhook_attempts_total", .counter, "Attempts by class of outcome.",
-            labelled("class", tally.attempts))
-        family(
-            "stalecast_webhook_deliveries_total", .counter, "Attempts that delivered, and that did not.",
+            "stalecast_webhook_deliveries_total", "Attempts that delivered, and that did not.",
             [([("result", "delivered")], Double(tally.delivered)), ([("result", "failed")], Double(tally.failed))])
+        single("stalecast_webhook_coalesced_total", "Versions folded into a newer one.", tally.coalesced)
+        single("stalecast_webhook_dead_letters_total", "Messages that were given up.", tally.deadLetters)
         single(
-            "stalecast_webhook_coalesced_total", .counter, "Versions folded into a newer one.", tally.coalesced)
-        single(
-            "stalecast_webhook_dead_letters_total", .counter, "Messages that were given up.", tally.deadLetters)
-        single(
-            "stalecast_webhook_stuck_total", .counter,
-            "Webhooks found owed something without anybody looking after them: a defect, and repaired.",
-            tally.stuck)
+            "stalecast_webhook_stuck_total",
+            "Webhooks found owed something without anybody looking after them: a defect, and repaired.", tally.stuck)
     }
 
     private mutating func times(_ tally: DeliveryTally) {
         histogram(
             "stalecast_webhook_publish_to_delivered_seconds",
-            "From a version's commit to the 2xx, of webhooks that had answered the time before.",
-            tally.latencyOfHealthy)
+            "From a version's commit to the 2xx, of webhooks that had answered the time before.", tally.latencyOfHealthy
+        )
         histogram(
             "stalecast_webhook_publish_to_delivered_all_seconds",
             "From a version's commit to the 2xx, of all webhooks.", tally.latency)
@@ -43,65 +38,55 @@ extension MetricsText {
             ("server", phases.server),
         ]
         family(
-            "stalecast_webhook_attempt_phase_seconds_total", .counter, "Time that attempts spent in each phase.",
+            "stalecast_webhook_attempt_phase_seconds_total", "Time that attempts spent in each phase.",
             parts.map { ([("phase", $0.0)], Double($0.1) / 1e6) })
     }
 
     private mutating func backlog(_ tally: DeliveryTally) {
-        family("stalecast_webhooks", .gauge, "Webhooks by state.", labelled("state", tally.targets))
+        family("stalecast_webhooks", "Webhooks by state.", labelled("state", tally.targets))
         family(
-            "stalecast_webhook_in_flight", .gauge, "Attempts under way, by the kind of place they take.",
+            "stalecast_webhook_in_flight", "Attempts under way, by the kind of place they take.",
             labelled("lane", tally.underWay))
-        single("stalecast_webhook_ready", .gauge, "Webhooks that wait for a place.", tally.waiting)
-        single("stalecast_webhook_failing", .gauge, "Webhooks whose last attempt failed.", tally.failing)
+        single("stalecast_webhook_ready", "Webhooks that wait for a place.", tally.waiting)
+        single("stalecast_webhook_failing", "Webhooks whose last attempt failed.", tally.failing)
+        single("stalecast_webhook_longest_lag_versions", "The most versions one webhook is behind.", tally.longestLag)
         single(
-            "stalecast_webhook_longest_lag_versions", .gauge, "The most versions one webhook is behind.",
-            tally.longestLag)
-        single(
-            "stalecast_webhook_oldest_pending_seconds", .gauge, "Age of the oldest version that is owed.",
-            tally.oldestPending)
+            "stalecast_webhook_oldest_pending_seconds", "Age of the oldest version that is owed.", tally.oldestPending)
     }
 
     private mutating func acknowledgements(_ delivery: WebhookDelivery) {
         single(
-            "stalecast_webhook_database_writable", .gauge, "0 while acknowledgements are kept in memory only.",
+            "stalecast_webhook_database_writable", "0 while acknowledgements are kept in memory only.",
             delivery.failure == nil ? 1 : 0)
+        single("stalecast_webhook_flushes_total", "Transactions of the delivery database.", delivery.flushes.count)
+        single("stalecast_webhook_longest_flush_seconds", "The longest of them so far.", delivery.flushes.longest)
         single(
-            "stalecast_webhook_flushes_total", .counter, "Transactions of the delivery database.",
-            delivery.flushes.count)
-        single(
-            "stalecast_webhook_longest_flush_seconds", .gauge, "The longest of them so far.", delivery.flushes.longest)
-        single(
-            "stalecast_webhook_unlogged_attempts_total", .counter, "Attempts not listed for want of room.",
+            "stalecast_webhook_unlogged_attempts_total", "Attempts not listed for want of room.",
             delivery.droppedAttempts)
     }
 
     private mutating func engine(_ figures: OutboundEngine.Figures, _ tally: DeliveryTally) {
         family(
-            "stalecast_webhook_connections_total", .counter, "Connections that requests went over.",
+            "stalecast_webhook_connections_total", "Connections that requests went over.",
             [
                 ([("kind", "new")], Double(figures.newConnections)),
                 ([("kind", "reused")], Double(figures.reusedConnections)),
             ])
         family(
-            "stalecast_webhook_handshakes_total", .counter, "TLS handshakes.",
+            "stalecast_webhook_handshakes_total", "TLS handshakes.",
             [
                 ([("kind", "full")], Double(figures.handshakes - min(figures.handshakes, figures.resumedHandshakes))),
                 ([("kind", "resumed")], Double(figures.resumedHandshakes)),
             ])
-        single("stalecast_webhook_open_connections", .gauge, "Connections held now.", figures.connections)
+        single("stalecast_webhook_open_connections", "Connections held now.", figures.connections)
+        single("stalecast_webhook_blocked_total", "Connections the address guard refused.", figures.blocked)
+        single("stalecast_webhook_loop_cpu_seconds_total", "CPU time of the sending thread.", Double(figures.cpu) / 1e9)
         single(
-            "stalecast_webhook_blocked_total", .counter, "Connections the address guard refused.",
-            figures.blocked)
-        single(
-            "stalecast_webhook_loop_cpu_seconds_total", .counter, "CPU time of the sending thread.",
-            Double(figures.cpu) / 1e9)
-        single(
-            "stalecast_webhook_loop_longest_turn_seconds", .gauge, "The longest turn of the sending thread so far.",
+            "stalecast_webhook_loop_longest_turn_seconds", "The longest turn of the sending thread so far.",
             Double(figures.longestTurn) / 1e9)
     }
 
-    private func labelled(_ label: String, _ counts: [String: Int]) -> [(labels: [(String, String)], value: Double)] {
+    private func labelled(_ label: String, _ counts: [String: Int]) -> Samples {
         counts.sorted { $0.key < $1.key }.map { ([(label, $0.key)], Double($0.value)) }
     }
 }

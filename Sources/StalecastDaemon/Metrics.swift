@@ -7,22 +7,26 @@ import StalecastWire
 struct MetricsText {
     private(set) var text = ""
 
-    enum Kind: String { case counter, gauge }
+    typealias Samples = [(labels: [(String, String)], value: Double)]
 
-    /// One family with its samples; labels are given as pairs.
-    mutating func family(
-        _ name: String, _ kind: Kind, _ help: String, _ samples: [(labels: [(String, String)], value: Double)]
-    ) {
-        header(name, kind.rawValue, help)
+    /// One family with its samples; labels are given as pairs. By Prometheus's convention a name that ends with `_total`
+    /// is a counter's, any other a gauge's.
+    mutating func family(_ name: String, _ help: String, _ samples: Samples) {
+        header(name, name.hasSuffix("_total") ? "counter" : "gauge", help)
         for sample in samples { line(name, sample.labels, sample.value) }
     }
 
-    mutating func single(_ name: String, _ kind: Kind, _ help: String, _ value: Double) {
-        family(name, kind, help, [([], value)])
+    /// A family with one sample for each case of the label.
+    mutating func family<Label: RawRepresentable<String> & CaseIterable & Hashable>(
+        _ name: String, _ help: String, by label: String, _ counts: [Label: some BinaryInteger]
+    ) {
+        family(name, help, Label.allCases.map { ([(label, $0.rawValue)], Double(counts[$0] ?? 0)) })
     }
 
-    mutating func single(_ name: String, _ kind: Kind, _ help: String, _ value: some BinaryInteger) {
-        single(name, kind, help, Double(value))
+    mutating func single(_ name: String, _ help: String, _ value: Double) { family(name, help, [([], value)]) }
+
+    mutating func single(_ name: String, _ help: String, _ value: some BinaryInteger) {
+        single(name, help, Double(value))
     }
 
     /// Writes a histogram in Prometheus's form: buckets add up.
@@ -64,28 +68,27 @@ struct MetricsText {
 extension MetricsText {
     mutating func edge(_ tally: EdgeTally, connections: Int, presence: Presence) {
         family(
-            "stalecast_subscribers", .gauge, "Streams and held polls by topic.",
+            "stalecast_subscribers", "Streams and held polls by topic.",
             presence.byTopic.sorted { $0.key < $1.key }.flatMap { topic, counts in
                 Transport.allCases.map {
                     ([("topic", topic.description), ("transport", $0.rawValue)], Double(counts[$0] ?? 0))
                 }
             })
-        single("stalecast_streams", .gauge, "Event streams held now.", tally.streams)
-        single("stalecast_polls", .gauge, "Long-polls held now.", tally.polls)
-        single("stalecast_stalled_streams", .gauge, "Streams with unsent data.", tally.stalled)
-        single("stalecast_connections", .gauge, "Connections of any kind on Edge.", connections)
-        single("stalecast_connections_accepted_total", .counter, "Connections accepted.", tally.accepted)
+        single("stalecast_streams", "Event streams held now.", tally.streams)
+        single("stalecast_polls", "Long-polls held now.", tally.polls)
+        single("stalecast_stalled_streams", "Streams with unsent data.", tally.stalled)
+        single("stalecast_connections", "Connections of any kind on Edge.", connections)
+        single("stalecast_connections_accepted_total", "Connections accepted.", tally.accepted)
         byReason(
             "stalecast_connections_refused_total", "Connections refused by a cap, or for their proxy.", tally.refused)
         byReason("stalecast_drops_total", "Connections let go, by reason.", tally.drops)
         family(
-            "stalecast_deliveries_total", .counter, "Messages handed to a subscriber's socket.",
-            Transport.allCases.map { ([("transport", $0.rawValue)], Double(tally.deliveries[$0] ?? 0)) })
-        single("stalecast_coalesced_total", .counter, "Messages a newer one replaced.", tally.coalesced)
-        single("stalecast_heartbeats_total", .counter, "Comments sent on silent streams.", tally.heartbeats)
-        single(
-            "stalecast_echoes_total", .counter, "Firebase messages said again after a burst.", tally.echoes)
-        single("stalecast_handed_over_total", .counter, "Connections left to the Front.", tally.handedOver)
+            "stalecast_deliveries_total", "Messages handed to a subscriber's socket.", by: "transport", tally.deliveries
+        )
+        single("stalecast_coalesced_total", "Messages a newer one replaced.", tally.coalesced)
+        single("stalecast_heartbeats_total", "Comments sent on silent streams.", tally.heartbeats)
+        single("stalecast_echoes_total", "Firebase messages said again after a burst.", tally.echoes)
+        single("stalecast_handed_over_total", "Connections left to the Front.", tally.handedOver)
         histogram(
             "stalecast_publish_to_written_seconds", "From a commit's announcement to a subscriber's socket.",
             tally.publishToWritten)
@@ -93,13 +96,13 @@ extension MetricsText {
 
     private mutating func byReason(_ name: String, _ help: String, _ counts: [DropReason: Int]) {
         let samples = DropReason.allCases.filter { counts[$0] != nil }
-        family(name, .counter, help, samples.map { ([("reason", $0.rawValue)], Double(counts[$0]!)) })
+        family(name, help, samples.map { ([("reason", $0.rawValue)], Double(counts[$0]!)) })
     }
 
     mutating func store(_ store: TemplateStore, canCommit: Bool) {
         let figures = store.figures
         family(
-            "stalecast_publishes_total", .counter, "Publishes and rollbacks by outcome.",
+            "stalecast_publishes_total", "Publishes and rollbacks by outcome.",
             [
                 ([("outcome", "published")], Double(figures.published)),
                 ([("outcome", "rolled_back")], Double(figures.rolledBack)),
@@ -108,30 +111,25 @@ extension MetricsText {
                 ([("outcome", "unknown")], Double(figures.unknownOutcomes)),
                 ([("outcome", "refused")], Double(figures.refused)),
             ])
-        single(
-            "stalecast_publishes_waiting", .gauge, "Publishes waiting for the writer.", store.waitingPublishes)
-        single("stalecast_versions_removed_total", .counter, "Versions retention removed.", figures.removed)
-        single(
-            "stalecast_checkpoints_failed_total", .counter, "Write-backs of the log that failed.",
-            figures.failedCheckpoints)
-        single("stalecast_store_ready", .gauge, "1 when a publish could be committed.", canCommit ? 1 : 0)
+        single("stalecast_publishes_waiting", "Publishes waiting for the writer.", store.waitingPublishes)
+        single("stalecast_versions_removed_total", "Versions retention removed.", figures.removed)
+        single("stalecast_checkpoints_failed_total", "Write-backs of the log that failed.", figures.failedCheckpoints)
+        single("stalecast_store_ready", "1 when a publish could be committed.", canCommit ? 1 : 0)
         if let free = store.freeBytes {
-            single(
-                "stalecast_store_free_bytes", .gauge, "Bytes that the data directory's disk still takes.",
-                free)
+            single("stalecast_store_free_bytes", "Bytes that the data directory's disk still takes.", free)
         }
         single(
-            "stalecast_store_began_anew", .gauge,
+            "stalecast_store_began_anew",
             "1 when this start found an older or another store than was served, and began a new history.",
             store.beganAnew ? 1 : 0)
         family(
-            "stalecast_store_last_backup_timestamp_seconds", .gauge,
+            "stalecast_store_last_backup_timestamp_seconds",
             "When the last backup was made, since the epoch; no sample before the first one.",
             store.lastBackup.map { [([], Double($0.microseconds) / 1e6)] } ?? [])
-        single("stalecast_store_sequence", .gauge, "The last commit's sequence.", store.head())
+        single("stalecast_store_sequence", "The last commit's sequence.", store.head())
         histogram("stalecast_store_commit_seconds", "Transaction begin to durable.", figures.commits)
         family(
-            "stalecast_template_version", .gauge, "The newest version of a scope.",
+            "stalecast_template_version", "The newest version of a scope.",
             store.currentTemplates.scopes.map { scope in
                 (
                     [("project", scope.project.description), ("namespace", scope.namespace.description)],
@@ -142,16 +140,15 @@ extension MetricsText {
 
     mutating func process(startedAt: Timestamp) {
         family(
-            "stalecast_build_info", .gauge, "The running version and its commit.",
+            "stalecast_build_info", "The running version and its commit.",
             [([("version", DaemonVersion.text), ("revision", DaemonVersion.revision)], 1)])
         single(
-            "process_start_time_seconds", .gauge, "Start of the process since the epoch.",
-            Double(startedAt.microseconds) / 1e6)
+            "process_start_time_seconds", "Start of the process since the epoch.", Double(startedAt.microseconds) / 1e6)
         let usage = ProcessUsage.now()
-        single("process_cpu_seconds_total", .counter, "User and system time.", usage.cpuSeconds)
-        single("process_resident_memory_bytes", .gauge, "Resident memory.", usage.residentBytes)
-        single("process_open_fds", .gauge, "Open descriptors.", usage.descriptors)
-        single("process_max_fds", .gauge, "Descriptors this process may have.", usage.maxDescriptors)
+        single("process_cpu_seconds_total", "User and system time.", usage.cpuSeconds)
+        single("process_resident_memory_bytes", "Resident memory.", usage.residentBytes)
+        single("process_open_fds", "Open descriptors.", usage.descriptors)
+        single("process_max_fds", "Descriptors this process may have.", usage.maxDescriptors)
     }
 }
 
@@ -159,10 +156,10 @@ extension MetricsText {
     mutating func reloads(_ log: ReloadLog) {
         let newest = log.newest
         single(
-            "stalecast_config_last_reload_successful", .gauge,
+            "stalecast_config_last_reload_successful",
             "0 while the newest configuration was refused and the one before it stays.", newest.problem == nil ? 1 : 0)
         single(
-            "stalecast_config_last_reload_success_timestamp_seconds", .gauge,
+            "stalecast_config_last_reload_success_timestamp_seconds",
             "When the configuration in force was read, since the epoch.", Double(newest.succeededAt.microseconds) / 1e6)
     }
 }
@@ -178,28 +175,22 @@ extension MetricsText {
                 )
             }
         }
+        family("stalecast_fetches_total", "Fetches answered, by the app id's platform and the state told.", samples)
         family(
-            "stalecast_fetches_total", .counter, "Fetches answered, by the app id's platform and the state told.",
-            samples)
-        family(
-            "stalecast_fetches_refused_total", .counter, "Fetches answered with an error, by status.",
+            "stalecast_fetches_refused_total", "Fetches answered with an error, by status.",
             tally.refused.sorted { $0.key < $1.key }.map { ([("status", String($0.key))], Double($0.value)) })
-        single("stalecast_fetch_bytes_total", .counter, "Heads and bodies of fetch answers.", tally.bytes)
-        single(
-            "stalecast_rendering_hits_total", .counter, "Fetches whose answer was finished already.",
-            tally.cacheHits)
-        single("stalecast_renderings", .gauge, "Finished answers held now.", renderings.count)
-        single("stalecast_rendering_bytes", .gauge, "Bytes of them.", renderings.byteCount)
+        single("stalecast_fetch_bytes_total", "Heads and bodies of fetch answers.", tally.bytes)
+        single("stalecast_rendering_hits_total", "Fetches whose answer was finished already.", tally.cacheHits)
+        single("stalecast_renderings", "Finished answers held now.", renderings.count)
+        single("stalecast_rendering_bytes", "Bytes of them.", renderings.byteCount)
         histogram(
             "stalecast_rendering_seconds", "Making an answer for one outcome of a version's conditions.",
             tally.rendering)
         family(
-            "stalecast_installations_total", .counter, "Requests of Firebase Installations served.",
-            FetchTally.InstallationEvent.allCases.map {
-                ([("event", $0.rawValue)], Double(tally.installations[$0] ?? 0))
-            })
+            "stalecast_installations_total", "Requests of Firebase Installations served.",
+            by: "event", tally.installations)
         single(
-            "stalecast_dropped_events_total", .counter,
+            "stalecast_dropped_events_total",
             "Requests with analytics events of LaunchDarkly's SDKs, answered and dropped.", Double(tally.droppedEvents))
     }
 }

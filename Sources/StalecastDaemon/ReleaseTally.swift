@@ -18,13 +18,13 @@ extension MetricsText {
     /// Writes the share that the newest release of each scope covers.
     mutating func releases(_ store: TemplateStore, _ tally: ReleaseTally, _ scopes: [Scope]) {
         family(
-            "stalecast_release_percent", .gauge,
+            "stalecast_release_percent",
             "Share of the clients that the newest release of a scope covers, in percent.",
             scopes.compactMap { scope in
                 store.release(of: scope).map { (scope.labels, Double($0.covered) / 100) }
             })
         family(
-            "stalecast_release_events_total", .counter, "Changes of releases, by what made them.",
+            "stalecast_release_events_total", "Changes of releases, by what made them.",
             ["schedule", "gate", "operator"].map { ([("by", $0)], Double(tally[$0])) })
     }
 }
