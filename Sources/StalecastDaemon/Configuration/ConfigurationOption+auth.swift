@@ -85,16 +85,15 @@ extension ConfigurationReading {
     /// Reads the list under `auth.anonymous`.
     mutating func readAnonymous(_ node: Node) {
         configuration.auth.anonymous = entries(of: node, at: "auth.anonymous").compactMap { path, entry in
-            fields(of: entry, at: path, required: [], optional: Self.grantKeys).flatMap { grant($0, at: path) }
+            self.entry(entry, at: path, required: [], optional: Self.grantKeys).flatMap { grant($0) }
         }
     }
 
     /// Reads the list under `auth.certificates`; entries with problems are noted and left out.
     mutating func readCertificates(_ node: Node) {
         configuration.auth.certificates = entries(of: node, at: "auth.certificates").compactMap { path, entry in
-            guard let fields = fields(of: entry, at: path, required: ["san"], optional: Self.grantKeys),
-                let name = value(fields["san"], at: "\(path).san", parse: certificateName),
-                let grant = grant(fields, at: path)
+            guard let entry = self.entry(entry, at: path, required: ["san"], optional: Self.grantKeys),
+                let name = value("san", of: entry, parse: certificateName), let grant = grant(entry)
             else { return nil }
             return ClientCertificate.Rule(name: Glob(name), grant: grant)
         }
@@ -116,37 +115,37 @@ extension ConfigurationReading {
 
     private mutating func key(_ entry: Node, at path: String) -> AccessKey? {
         let optional = Self.grantKeys + ["notBefore", "expires"]
-        guard let fields = fields(of: entry, at: path, required: ["name", "id", "sha256"], optional: optional) else {
+        guard let entry = self.entry(entry, at: path, required: ["name", "id", "sha256"], optional: optional) else {
             return nil
         }
-        let name = value(fields["name"], at: "\(path).name") { $0 }
-        let id = value(fields["id"], at: "\(path).id", parse: keyID)
-        let digests = fields["sha256"].flatMap { uniqueValues($0, at: "\(path).sha256", parse: digest) }
-        let grant = grant(fields, at: path)
-        let notBefore = fields["notBefore"].map { value($0, at: "\(path).notBefore", parse: time) }
-        let expires = fields["expires"].map { value($0, at: "\(path).expires", parse: time) }
+        let name = value("name", of: entry) { $0 }
+        let id = value("id", of: entry, parse: keyID)
+        let digests = values("sha256", of: entry, parse: digest)
+        let grant = grant(entry)
+        let notBefore = value("notBefore", of: entry, parse: time)
+        let expires = value("expires", of: entry, parse: time)
         guard let name, let id, let digests, let grant else { return nil }
         if digests.count > AccessKey.maxSecrets || name.utf8.count > 128 {
             note("\(path): at most \(AccessKey.maxSecrets) hashes and 128 bytes of name", at: path)
         }
         return AccessKey(
             id: id.id, kind: id.kind, name: name, grants: [grant], secrets: digests.map { .init($0) },
-            notBefore: notBefore ?? nil, expiresAt: expires ?? nil)
+            notBefore: notBefore, expiresAt: expires)
     }
 
     /// The fields of ``ConfigurationOption/grantFields``; nil, with a note, when they are no grant.
-    mutating func grant(_ fields: [String: Node], at path: String) -> Grant? {
+    mutating func grant(_ entry: Entry) -> Grant? {
         var lists: [String: [String]] = [:]
         for name in Self.grantKeys.dropFirst() {
-            guard let node = fields[name] else { continue }
-            guard let texts = uniqueValues(node, at: "\(path).\(name)", parse: { $0 }) else { return nil }
+            guard entry.fields[name] != nil else { continue }
+            guard let texts = values(name, of: entry, parse: { $0 }) else { return nil }
             lists[name] = texts
         }
-        let role = fields["role"].map { value($0, at: "\(path).role") { $0 } }
+        let role = value("role", of: entry) { $0 }
         do {
             return try Grant(
-                role: role ?? nil, actions: lists["actions"] ?? [], projects: lists["projects"],
-                namespaces: lists["namespaces"], topics: lists["topics"], at: path)
+                role: role, actions: lists["actions"] ?? [], projects: lists["projects"],
+                namespaces: lists["namespaces"], topics: lists["topics"], at: entry.path)
         } catch {
             note("\(error.field) \(error)", at: error.field)
             return nil

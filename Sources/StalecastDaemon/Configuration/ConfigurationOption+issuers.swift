@@ -80,48 +80,45 @@ extension ConfigurationReading {
             "caFile", "tokenFile", "types", "leeway", "maxLifetime", "grantsInTokens", "rules", "clientID",
             "clientSecretFile", "scopes",
         ]
-        guard let fields = fields(of: entry, at: path, required: required, optional: optional) else { return nil }
-        let name = value(fields["name"], at: "\(path).name", parse: issuerName)
-        let iss = value(fields["issuer"], at: "\(path).issuer", parse: someText)
-        let audiences = fields["audiences"].flatMap { uniqueValues($0, at: "\(path).audiences", parse: someText) }
-        let algorithms = fields["algorithms"].flatMap {
-            uniqueValues($0, at: "\(path).algorithms", parse: OptionKind<TokenAlgorithm>.choice.parse)
-        }
-        let jwks = value(fields["jwks"], at: "\(path).jwks", parse: keyPlace)
+        guard let entry = self.entry(entry, at: path, required: required, optional: optional) else { return nil }
+        let name = value("name", of: entry, parse: issuerName)
+        let iss = value("issuer", of: entry, parse: someText)
+        let audiences = values("audiences", of: entry, parse: someText)
+        let algorithms = values("algorithms", of: entry, parse: OptionKind<TokenAlgorithm>.choice.parse)
+        let jwks = value("jwks", of: entry, parse: keyPlace)
         var issuer = TokenIssuer(
             name: name ?? "", issuer: iss ?? "", audiences: audiences ?? [], algorithms: Set(algorithms ?? []),
             keys: .init(jwks ?? ""))
-        issuer.keys.caFile = value(fields["caFile"], at: "\(path).caFile", parse: checkedPath)
-        issuer.keys.tokenFile = value(fields["tokenFile"], at: "\(path).tokenFile", parse: checkedPath)
-        if let node = fields["types"] {
-            issuer.types = uniqueValues(node, at: "\(path).types", parse: { $0 }) ?? issuer.types
-        }
-        readTimes(fields, at: path, into: &issuer)
-        readGrants(fields, at: path, into: &issuer)
-        readSignIn(fields, at: path, into: &issuer)
+        issuer.keys.caFile = value("caFile", of: entry, parse: checkedPath)
+        issuer.keys.tokenFile = value("tokenFile", of: entry, parse: checkedPath)
+        issuer.types = values("types", of: entry, parse: { $0 }) ?? issuer.types
+        let leeway = OptionKind<Duration>.duration(.zero ... .seconds(300))
+        issuer.leeway = value("leeway", of: entry, parse: leeway.parse) ?? issuer.leeway
+        let life = OptionKind<Duration>.duration(.seconds(60) ... .seconds(30 * 86_400))
+        issuer.maxLifetime = value("maxLifetime", of: entry, parse: life.parse) ?? issuer.maxLifetime
+        readGrants(entry, into: &issuer)
+        readSignIn(entry, into: &issuer)
         check(issuer, at: path)
         return issuer
     }
 
-    private mutating func readGrants(_ fields: [String: Node], at path: String, into issuer: inout TokenIssuer) {
-        let word: Bool? =
-            fields["grantsInTokens"].map {
-                value($0, at: "\(path).grantsInTokens", parse: OptionKind<Bool>.flag.parse)
-            } ?? false
+    private mutating func readGrants(_ entry: Entry, into issuer: inout TokenIssuer) {
+        let word = value("grantsInTokens", of: entry, or: false, parse: OptionKind<Bool>.flag.parse)
         issuer.grantsInTokens = word ?? false
-        if let node = fields["rules"] { issuer.rules = rules(node, at: "\(path).rules") }
+        if let node = entry.fields["rules"] { issuer.rules = rules(node, at: "\(entry.path).rules") }
         // What was refused may have given them something to do.
-        let hasRules = fields["rules"].map { !entriesAreEmpty($0) } ?? false
+        let hasRules = entry.fields["rules"].map { !entriesAreEmpty($0) } ?? false
         guard word == false, !hasRules else { return }
-        note("\(path): its tokens could do nothing; give rules, or grantsInTokens: true", at: path)
+        note("\(entry.path): its tokens could do nothing; give rules, or grantsInTokens: true", at: entry.path)
     }
 
-    private mutating func readSignIn(_ fields: [String: Node], at path: String, into issuer: inout TokenIssuer) {
-        let client = value(fields["clientID"], at: "\(path).clientID", parse: someText)
-        let secret = value(fields["clientSecretFile"], at: "\(path).clientSecretFile", parse: checkedPath)
-        let scopes = fields["scopes"].flatMap { uniqueValues($0, at: "\(path).scopes", parse: scopeWord) }
-        guard fields["clientID"] != nil else {
-            for word in ["clientSecretFile", "scopes"] where fields[word] != nil {
+    private mutating func readSignIn(_ entry: Entry, into issuer: inout TokenIssuer) {
+        let path = entry.path
+        let client = value("clientID", of: entry, parse: someText)
+        let secret = value("clientSecretFile", of: entry, parse: checkedPath)
+        let scopes = values("scopes", of: entry, parse: scopeWord)
+        guard entry.fields["clientID"] != nil else {
+            for word in ["clientSecretFile", "scopes"] where entry.fields[word] != nil {
                 note("\(path).\(word) is for sign-ins, which need a clientID", at: "\(path).\(word)")
             }
             return
@@ -134,22 +131,14 @@ extension ConfigurationReading {
         if let scopes { issuer.signIn?.scopes = scopes.filter { $0 != "openid" } }
     }
 
-    private mutating func readTimes(_ fields: [String: Node], at path: String, into issuer: inout TokenIssuer) {
-        let leeway = OptionKind<Duration>.duration(.zero ... .seconds(300))
-        let life = OptionKind<Duration>.duration(.seconds(60) ... .seconds(30 * 86_400))
-        issuer.leeway = value(fields["leeway"], at: "\(path).leeway", parse: leeway.parse) ?? issuer.leeway
-        issuer.maxLifetime =
-            value(fields["maxLifetime"], at: "\(path).maxLifetime", parse: life.parse) ?? issuer.maxLifetime
-    }
-
     private mutating func rules(_ node: Node, at path: String) -> [TokenIssuer.Rule] {
         var rules: [TokenIssuer.Rule] = []
         for (path, entry) in entries(of: node, at: path) {
-            guard let fields = fields(of: entry, at: path, required: ["when"], optional: Self.grantKeys) else {
+            guard let entry = self.entry(entry, at: path, required: ["when"], optional: Self.grantKeys) else {
                 continue
             }
-            let when = fields["when"].flatMap { claims($0, at: "\(path).when") }
-            guard let grant = grant(fields, at: path), let when else { continue }
+            let when = entry.fields["when"].flatMap { claims($0, at: "\(path).when") }
+            guard let grant = grant(entry), let when else { continue }
             rules.append(TokenIssuer.Rule(when: when, grant: grant))
         }
         return rules

@@ -48,29 +48,20 @@ extension ConfigurationReading {
         _ entry: Node, at path: String, _ taken: inout [String: String]
     ) -> Configuration.Project? {
         let optional = ["namespaces", "serverTemplateOnEdge", "approvals"]
-        guard let fields = fields(of: entry, at: path, required: ["id", "number"], optional: optional) else {
+        guard let entry = self.entry(entry, at: path, required: ["id", "number"], optional: optional) else {
             return nil
         }
-        let id = value(fields["id"], at: "\(path).id", parse: ProjectID.init)
-        let number = value(fields["number"], at: "\(path).number", parse: projectNumber)
+        let id = value("id", of: entry, parse: ProjectID.init)
+        let number = value("number", of: entry, parse: projectNumber)
         if let id { claim(id.description, as: "\(path).id", in: &taken) }
         // A project whose id is its own number is unusual but unambiguous.
         if let number, id?.description != String(number) {
             claim(String(number), as: "\(path).number", in: &taken)
         }
-        var namespaces: [Namespace]? = [.firebase, .firebaseServer]
-        if let node = fields["namespaces"] {
-            namespaces = uniqueValues(node, at: "\(path).namespaces", parse: Namespace.init)
-        }
-        var onEdge: Bool? = false
-        if let node = fields["serverTemplateOnEdge"] {
-            onEdge = value(node, at: "\(path).serverTemplateOnEdge", parse: flag)
-        }
-        var approvals: Configuration.Project.Approvals? = .optional
-        if let node = fields["approvals"] {
-            approvals = value(
-                node, at: "\(path).approvals", parse: OptionKind<Configuration.Project.Approvals>.choice.parse)
-        }
+        let namespaces = values("namespaces", of: entry, or: [.firebase, .firebaseServer], parse: Namespace.init)
+        let onEdge = value("serverTemplateOnEdge", of: entry, or: false, parse: OptionKind<Bool>.flag.parse)
+        let approvals = value(
+            "approvals", of: entry, or: .optional, parse: OptionKind<Configuration.Project.Approvals>.choice.parse)
         guard let id, let number, let namespaces, let onEdge, let approvals else { return nil }
         var project = Configuration.Project(id: id, number: number, namespaces: namespaces)
         project.serverTemplateOnEdge = onEdge
@@ -86,11 +77,6 @@ extension ConfigurationReading {
             taken[name] = path
         }
     }
-}
-
-private func flag(_ text: String) throws(InvalidValue) -> Bool {
-    guard let flag = Bool(text) else { throw InvalidValue("\"\(text)\" must be true or false") }
-    return flag
 }
 
 private func projectNumber(_ text: String) throws(InvalidValue) -> Int64 {

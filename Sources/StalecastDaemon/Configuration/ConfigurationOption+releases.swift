@@ -69,16 +69,11 @@ extension ConfigurationReading {
     }
 
     private mutating func plan(_ entry: Node, at path: String, _ taken: inout [Scope: String]) -> ReleasePlan? {
-        guard
-            var fields = fields(
-                of: entry, at: path, required: ["scope"], optional: ["default"] + ReleasePolicy.members)
-        else { return nil }
-        let scope = value(fields.removeValue(forKey: "scope"), at: "\(path).scope", parse: scope)
-        var isStaged: Bool? = false
-        if let node = fields.removeValue(forKey: "default") {
-            isStaged = value(node, at: "\(path).default", parse: isStagedWord)
-        }
-        let policy = policy(fields.filter { ReleasePolicy.members.contains($0.key) }, at: path)
+        let known = ["default"] + ReleasePolicy.members
+        guard let entry = self.entry(entry, at: path, required: ["scope"], optional: known) else { return nil }
+        let scope = value("scope", of: entry, parse: scope)
+        let isStaged = value("default", of: entry, or: false, parse: isStagedWord)
+        let policy = policy(entry.fields.filter { ReleasePolicy.members.contains($0.key) }, at: path)
         guard let scope, let isStaged, let policy else { return nil }
         mentionedScopes.append(("\(path).scope", scope))
         if let first = taken.updateValue(path, forKey: scope) {

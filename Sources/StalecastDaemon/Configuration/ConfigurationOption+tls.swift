@@ -48,10 +48,9 @@ extension ConfigurationReading {
     /// The entries of a list of certificates; those with problems are noted and left out.
     fileprivate mutating func certificatePairs(_ node: Node, at path: String) -> [Configuration.TLS.Pair] {
         entries(of: node, at: path).compactMap { path, entry in
-            let names = ["certificate", "key"]
-            guard let fields = fields(of: entry, at: path, required: names, optional: []) else { return nil }
-            let certificate = value(fields["certificate"], at: "\(path).certificate", parse: checkedPath)
-            let key = value(fields["key"], at: "\(path).key", parse: checkedPath)
+            guard let entry = self.entry(entry, at: path, required: ["certificate", "key"]) else { return nil }
+            let certificate = value("certificate", of: entry, parse: checkedPath)
+            let key = value("key", of: entry, parse: checkedPath)
             guard let certificate, let key else { return nil }
             return Configuration.TLS.Pair(certificate: certificate, key: key)
         }

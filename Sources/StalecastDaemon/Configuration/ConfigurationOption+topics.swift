@@ -43,16 +43,15 @@ extension ConfigurationReading {
     private mutating func topic(
         _ entry: Node, at path: String, _ taken: inout [TopicName: String]
     ) -> TopicBinding? {
-        guard let fields = fields(of: entry, at: path, required: ["name", "scopes"], optional: ["keys"]) else {
+        guard let entry = self.entry(entry, at: path, required: ["name", "scopes"], optional: ["keys"]) else {
             return nil
         }
-        let name = value(fields["name"], at: "\(path).name", parse: TopicName.init)
+        let name = value("name", of: entry, parse: TopicName.init)
         if let name, let first = taken.updateValue(path, forKey: name) {
             note("\(path).name: topic \(name) is already \(first); join the two entries", at: "\(path).name")
         }
-        let scopes = fields["scopes"].flatMap { uniqueValues($0, at: "\(path).scopes", parse: scope) }
-        var keys: [KeyPattern]? = []
-        if let node = fields["keys"] { keys = uniqueValues(node, at: "\(path).keys", parse: KeyPattern.init) }
+        let scopes = values("scopes", of: entry, parse: scope)
+        let keys = values("keys", of: entry, or: [], parse: KeyPattern.init)
         mentionedScopes += (scopes ?? []).enumerated().map { ("\(path).scopes[\($0)]", $1) }
         guard let name, let scopes, let keys else { return nil }
         return TopicBinding(name: name, scopes: scopes, keys: keys)

@@ -22,9 +22,9 @@ extension ConfigurationReading {
         _ entry: Node, at path: String, _ taken: inout [Scope: String]
     ) -> Configuration.Feed? {
         let names = SourceField.all.map(\.name)
-        guard let fields = fields(of: entry, at: path, required: ["scope", "kind"], optional: names) else { return nil }
-        let scope = value(fields["scope"], at: "\(path).scope", parse: scope)
-        let kind = value(fields["kind"], at: "\(path).kind", parse: OptionKind<SourceKind>.choice.parse)
+        guard let entry = self.entry(entry, at: path, required: ["scope", "kind"], optional: names) else { return nil }
+        let scope = value("scope", of: entry, parse: scope)
+        let kind = value("kind", of: entry, parse: OptionKind<SourceKind>.choice.parse)
         if let scope {
             mentionedScopes.append(("\(path).scope", scope))
             if let first = taken[scope] { note("\(path).scope: \(scope) is already \(first)", at: "\(path).scope") }
@@ -34,7 +34,7 @@ extension ConfigurationReading {
         guard let kind else { return nil }
         var feed = Configuration.Feed(scope: scope ?? Self.anyScope, kind: kind)
         var isSound = true
-        for (name, node) in fields.sorted(by: { $0.key < $1.key }) where name != "scope" && name != "kind" {
+        for (name, node) in entry.fields.sorted(by: { $0.key < $1.key }) where name != "scope" && name != "kind" {
             place("\(path).\(name)", at: origin(of: node))
             isSound = read(name, node, at: "\(path).\(name)", into: &feed) && isSound
         }
@@ -77,14 +77,9 @@ extension ConfigurationReading {
     }
 
     private mutating func sourceHeaders(_ node: Node, at path: String) -> [OutboundHeader]? {
-        guard let mapping = node.mapping else {
-            note("\(path) must be a mapping of names and values, not \(node.shape)", at: path)
-            return nil
-        }
+        guard let pairs = namesAndValues(node, at: path) else { return nil }
         var headers: [OutboundHeader] = []
-        for (key, value) in mapping {
-            guard let name = keyName(key) else { continue }
-            guard let text = text(of: value, at: "\(path).\(name)", expected: "one value") else { return nil }
+        for (name, text) in pairs {
             if Self.ownHeaders.contains(name.lowercased()) {
                 note("\(path): \(name) is set by the daemon itself; remove it", at: path)
                 return nil

@@ -10,10 +10,24 @@ extension ConfigurationReading {
     }
 
     /// The value of one field of an entry; nil, with a note, if it is refused.
+    ///
+    /// - Parameter absent: of a field that is not there.
     mutating func value<Value>(
-        _ node: Node?, at path: String, parse: (String) throws -> Value
+        _ name: String, of entry: Entry, or absent: Value? = nil, parse: (String) throws -> Value
     ) -> Value? {
-        guard let node else { return nil }
+        guard let node = entry.fields[name] else { return absent }
+        return value(node, at: "\(entry.path).\(name)", parse: parse)
+    }
+
+    /// The list in one field of an entry, likewise; see ``uniqueValues(_:at:mayBeEmpty:parse:)``.
+    mutating func values<Value: Hashable>(
+        _ name: String, of entry: Entry, or absent: [Value]? = nil, parse: (String) throws -> Value
+    ) -> [Value]? {
+        guard let node = entry.fields[name] else { return absent }
+        return uniqueValues(node, at: "\(entry.path).\(name)", parse: parse)
+    }
+
+    private mutating func value<Value>(_ node: Node, at path: String, parse: (String) throws -> Value) -> Value? {
         place(path, at: origin(of: node))
         guard let text = text(of: node, at: path, expected: "one value") else { return nil }
         do {
@@ -52,14 +66,30 @@ extension ConfigurationReading {
         return elements
     }
 
+    /// The names and values of a mapping such as `headers`; nil, with a note, if it is none.
+    mutating func namesAndValues(_ node: Node, at path: String) -> [(name: String, value: String)]? {
+        place(path, at: origin(of: node))
+        guard let mapping = node.mapping else {
+            note("\(path) must be a mapping of names and values, not \(node.shape)", at: path)
+            return nil
+        }
+        var pairs: [(name: String, value: String)] = []
+        for (key, value) in mapping {
+            guard let name = keyName(key) else { continue }
+            guard let text = text(of: value, at: "\(path).\(name)", expected: "one value") else { return nil }
+            pairs.append((name, text))
+        }
+        return pairs
+    }
+
     /// True for a list without elements.
     func entriesAreEmpty(_ node: Node) -> Bool { node.sequence?.isEmpty ?? false }
 
     /// The fields of an entry by name; nil, with a note, if it is no mapping. Unknown fields and missing ones are
     /// noted, and do not keep the others from being read.
-    mutating func fields(
-        of entry: Node, at path: String, required: [String], optional: [String]
-    ) -> [String: Node]? {
+    mutating func entry(
+        _ entry: Node, at path: String, required: [String], optional: [String] = []
+    ) -> Entry? {
         guard let mapping = entry.mapping else {
             note("\(path) must be a mapping with \(required.joined(separator: " and ")), not \(entry.shape)", at: path)
             return nil
@@ -74,13 +104,19 @@ extension ConfigurationReading {
             note("unknown key \(path).\(name)\(hint(at: nearest.map { "\(path).\($0)" }))", at: "\(path).\(name)")
         }
         for name in required where fields[name] == nil { note("\(path) has no \(name)", at: path) }
-        return fields
+        return Entry(path: path, fields: fields)
     }
 
     private mutating func noteWrongShape(of node: Node, at path: String, expected: String) {
         let wrong = "must be \(expected), not \(node.shape)"
         note("\(path) \(node.isNothing ? "has no value; give it one or remove the key" : wrong)", at: path)
     }
+}
+
+/// A mapping in a list such as `projects`.
+struct Entry {
+    let path: String
+    let fields: [String: Node]
 }
 
 extension Node {

@@ -20,22 +20,17 @@ extension ConfigurationReading {
     private mutating func receiver(
         _ entry: Node, at path: String, _ taken: inout Set<String>
     ) -> Configuration.Receiver? {
-        guard let fields = fields(of: entry, at: path, required: ["name"], optional: ReceiverField.names) else {
-            return nil
-        }
-        let name = value(fields["name"], at: "\(path).name", parse: receiverName)
-        let project = fields["project"].map { value($0, at: "\(path).project", parse: ProjectID.init) } ?? .demo
+        let known = ReceiverField.names
+        guard let entry = self.entry(entry, at: path, required: ["name"], optional: known) else { return nil }
+        let name = value("name", of: entry, parse: receiverName)
+        let project = value("project", of: entry, or: .demo, parse: ProjectID.init)
         if let name, let project, !taken.insert("\(project)/\(name)").inserted {
             note("\(path).name: \(name) is there already", at: "\(path).name")
         }
-        var topics: [TopicName]? = [.pushRC]
-        if let node = fields["topics"] { topics = uniqueValues(node, at: "\(path).topics", parse: TopicName.init) }
+        let topics = values("topics", of: entry, or: [.pushRC], parse: TopicName.init)
         if let project { mentionedTopics.append((path, project, topics ?? [])) }
-        var secretFiles: [String]? = []
-        if let node = fields["secretFiles"] {
-            secretFiles = uniqueValues(node, at: "\(path).secretFiles", parse: checkedPath)
-        }
-        guard let document = document(fields, topics ?? [], at: path) else { return nil }
+        let secretFiles = values("secretFiles", of: entry, or: [], parse: checkedPath)
+        guard let document = document(entry, topics ?? []) else { return nil }
         guard let name, let project, let topics, let secretFiles else { return nil }
         checkSecretFiles(secretFiles, document, at: path)
         return Configuration.Receiver(
@@ -52,27 +47,28 @@ extension ConfigurationReading {
     }
 
     /// The entry as the API's document; nil, with a note for each problem, when it is not a good one.
-    private mutating func document(_ fields: [String: Node], _ topics: [TopicName], at path: String) -> JSONValue? {
+    private mutating func document(_ entry: Entry, _ topics: [TopicName]) -> JSONValue? {
         var members: [String: JSONObject] = [:]
         var isSound = true
         for (key, member, kind) in ReceiverField.scalars {
-            guard let node = fields[key] else { continue }
-            guard let value = value(node, at: "\(path).\(key)", parse: { try scalar($0, kind) }) else {
+            guard entry.fields[key] != nil else { continue }
+            guard let value = value(key, of: entry, parse: { try scalar($0, kind) }) else {
                 isSound = false
                 continue
             }
             let parts = member.split(separator: ".").map(String.init)
             members[parts.count == 2 ? parts[0] : "", default: JSONObject()][parts[parts.count - 1]] = value
         }
-        if let node = fields["headers"] {
-            let headers = headers(node, at: "\(path).headers")
-            isSound = isSound && headers != nil
+        if let node = entry.fields["headers"] {
+            let pairs = namesAndValues(node, at: "\(entry.path).headers")
+            isSound = isSound && pairs != nil
+            let headers = pairs?.reduce(into: JSONObject()) { $0[$1.name] = .string($1.value) }
             if let headers { members["", default: JSONObject()]["headers"] = .object(headers) }
         }
         var object = members[""] ?? JSONObject()
         for name in members.keys.sorted() where !name.isEmpty { object[name] = members[name].map(JSONValue.object) }
         object["topics"] = .array(topics.map { .string($0.description) })
-        return understood(.object(object), at: path) && isSound ? .object(object) : nil
+        return understood(.object(object), at: entry.path) && isSound ? .object(object) : nil
     }
 
     /// Lets the registry judge each value by itself, then all together; problems are noted where the values stand.
@@ -97,21 +93,6 @@ extension ConfigurationReading {
             note("\(path).\(key) \(sentence)", at: "\(path).\(key.prefix { $0 != "[" })")
             return false
         }
-    }
-
-    private mutating func headers(_ node: Node, at path: String) -> JSONObject? {
-        place(path, at: origin(of: node))
-        guard let mapping = node.mapping else {
-            note("\(path) must be a mapping of names and values, not \(node.shape)", at: path)
-            return nil
-        }
-        var headers = JSONObject()
-        for (key, value) in mapping {
-            guard let name = keyName(key) else { continue }
-            guard let text = text(of: value, at: "\(path).\(name)", expected: "one value") else { return nil }
-            headers[name] = .string(text)
-        }
-        return headers
     }
 
     /// Projects and topics of the receivers exist.

@@ -1,3 +1,4 @@
+import StalecastHTTP
 package import StalecastOutbound
 package import StalecastStore
 import StalecastWire
@@ -126,17 +127,6 @@ package final class GateProbes: Sendable {
 
     package static func query(_ gate: ReleasePolicy.Query) -> String {
         let base = gate.url.hasSuffix("/") ? String(gate.url.dropLast()) : gate.url
-        return "\(base)/api/v1/query?query=\(gate.query.percentEncoded)"
-    }
-}
-
-extension String {
-    fileprivate var percentEncoded: String {
-        let plain = Set("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~".utf8)
-        let digits = Array("0123456789ABCDEF".utf8)
-        return String(
-            decoding: utf8.flatMap { byte -> [UInt8] in
-                plain.contains(byte) ? [byte] : [0x25, digits[Int(byte >> 4)], digits[Int(byte & 15)]]
-            }, as: UTF8.self)
+        return "\(base)/api/v1/query?query=\(PercentEncoding.encode(gate.query))"
     }
 }
