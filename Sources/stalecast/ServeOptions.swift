@@ -29,8 +29,7 @@ struct ServeOptions: ParsableArguments {
     var logLevel: String?
 
     @Option(
-        name: .long, help: "text or json, one object per line (default: text).",
-        completion: .list(["text", "json"]))
+        name: .long, help: "text or json, one object per line (default: text).", completion: .list(["text", "json"]))
     var logFormat: String?
 
     @Flag(name: .long, help: "Permit listeners outside loopback without TLS: a proxy in front speaks it.")

@@ -22,11 +22,10 @@ struct Migrate: AsyncParsableCommand {
     @Flag(name: .long, help: "Where to: the etcd that the configuration names.")
     var toEtcd = false
 
-    @Option(
-        help: ArgumentHelp("The configuration, with store.etcd.endpoints.", valueName: "file"), completion: .file())
+    @Option(help: .value("file", "The configuration, with store.etcd.endpoints."), completion: .file())
     var config: String
 
-    @Option(name: [.long], help: ArgumentHelp("The data directory (default: the configuration's).", valueName: "dir"))
+    @Option(name: [.long], help: .value("dir", "The data directory (default: the configuration's)."))
     var data: String?
 
     @OptionGroup var outputOptions: OutputOptions

@@ -79,7 +79,7 @@ struct AuditVerify: AsyncParsableCommand {
     @OptionGroup var data: DataOptions
     @OptionGroup var outputOptions: OutputOptions
 
-    @Option(help: ArgumentHelp("A hash that an earlier run showed: it must be that of some line.", valueName: "hash"))
+    @Option(help: .value("hash", "A hash that an earlier run showed: it must be that of some line."))
     var expect: String?
 
     func validate() throws {

@@ -43,10 +43,10 @@ struct Backup: AsyncParsableCommand {
         @Argument(help: "The file to write, which must not exist yet, or a folder.", completion: .file())
         var file: String
 
-        @Option(help: ArgumentHelp("Backups that stay in the folder (default: all).", valueName: "number"))
+        @Option(help: .value("number", "Backups that stay in the folder (default: all)."))
         var keep: Int?
 
-        @Option(help: ArgumentHelp("Make another one each time that so much time is over.", valueName: "time"))
+        @Option(help: .value("time", "Make another one each time that so much time is over."))
         var every: Span?
 
         @OptionGroup var connection: ConnectionOptions

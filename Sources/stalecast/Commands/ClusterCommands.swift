@@ -63,7 +63,6 @@ extension ClusterCommand {
     /// `stalecast cluster new-epoch`: the same versions, another history.
     struct NewEpoch: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "new-epoch",
             abstract: "Begin a new history: every node reads the log anew, every client is told to (reset).",
             discussion: """
                 For when etcd was restored or changed by hand and nodes do not notice it by themselves. Versions stay as etcd \

@@ -34,6 +34,11 @@ struct Completion: ParsableCommand {
     }
 }
 
+extension ArgumentHelp {
+    /// The help of an option whose value is called `name` in the usage line.
+    static func value(_ name: String, _ text: String) -> ArgumentHelp { ArgumentHelp(text, valueName: name) }
+}
+
 extension CompletionKind {
     /// Numbers of the stored versions.
     static let versionNumbers = listed("versions", "versionNumber")

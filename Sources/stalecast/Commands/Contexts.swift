@@ -78,7 +78,7 @@ extension Contexts {
     /// `stalecast context add`.
     struct Add: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "add", abstract: "Add a context, or change what is given of one that is there.",
+            abstract: "Add a context, or change what is given of one that is there.",
             discussion: """
                 The first one is in use at once.
 
@@ -92,29 +92,27 @@ extension Contexts {
         @Argument(help: "Letters, digits and . _ -; at most 64.")
         var name: String
 
-        @Option(help: ArgumentHelp("Address of Control.", valueName: "url"))
+        @Option(help: .value("url", "Address of Control."))
         var control: String?
 
-        @Option(help: ArgumentHelp("Address of Edge, for `watch` and `load`.", valueName: "url"))
+        @Option(help: .value("url", "Address of Edge, for `watch` and `load`."))
         var edge: String?
 
-        @Option(help: ArgumentHelp("File with the control token.", valueName: "file"), completion: .file())
+        @Option(help: .value("file", "File with the control token."), completion: .file())
         var tokenFile: String?
 
-        @Option(
-            help: ArgumentHelp("PEM file of the authorities trusted for https.", valueName: "file"), completion: .file()
-        )
+        @Option(help: .value("file", "PEM file of the authorities trusted for https."), completion: .file())
         var caFile: String?
 
         @Option(
-            help: ArgumentHelp("A daemon's data directory on this machine, instead of addresses.", valueName: "dir"),
+            help: .value("dir", "A daemon's data directory on this machine, instead of addresses."),
             completion: .directory)
         var data: String?
 
-        @Option(help: ArgumentHelp("Project, by id or number.", valueName: "id"))
+        @Option(help: .value("id", "Project, by id or number."))
         var project: String?
 
-        @Option(help: ArgumentHelp("Namespace.", valueName: "name"), completion: .namespaces)
+        @Option(help: .value("name", "Namespace."), completion: .namespaces)
         var namespace: String?
 
         @OptionGroup var outputOptions: OutputOptions
@@ -148,7 +146,7 @@ extension Contexts {
     /// `stalecast context use`.
     struct Use: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "use", abstract: "Use a context from now on, or none.",
+            abstract: "Use a context from now on, or none.",
             discussion: """
                 Examples:
                   stalecast context use prod
@@ -179,7 +177,7 @@ extension Contexts {
     /// `stalecast context remove`.
     struct Remove: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "remove", abstract: "Forget a context; its token's file stays.",
+            abstract: "Forget a context; its token's file stays.",
             discussion: """
                 Examples:
                   stalecast context remove staging

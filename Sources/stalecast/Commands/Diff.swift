@@ -18,10 +18,10 @@ struct Diff: AsyncParsableCommand, ScopedControlOptions {
                 || stalecast publish deployed.json
             """)
 
-    @Argument(help: ArgumentHelp("The older side.", valueName: "a"), completion: .file())
+    @Argument(help: .value("a", "The older side."), completion: .file())
     var old: String
 
-    @Argument(help: ArgumentHelp("The newer side.", valueName: "b"), completion: .file())
+    @Argument(help: .value("b", "The newer side."), completion: .file())
     var new: String
 
     @Flag(help: "End with 1 when they differ.")

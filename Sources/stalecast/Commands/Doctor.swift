@@ -21,9 +21,7 @@ struct Doctor: AsyncParsableCommand {
               stalecast doctor --config /etc/stalecast/stalecast.yaml --json
             """)
 
-    @Option(
-        help: ArgumentHelp("The daemon's configuration (default: only the environment).", valueName: "file"),
-        completion: .file())
+    @Option(help: .value("file", "The daemon's configuration (default: only the environment)."), completion: .file())
     var config: String?
 
     @Option(help: "Streams that should be possible (default: edge.maxConnections, else 10000).")

@@ -32,22 +32,18 @@ struct Evaluate: AsyncParsableCommand {
                 --contexts contexts.jsonl > results.jsonl
             """)
 
-    @Option(help: ArgumentHelp("The template's file, or - for standard input.", valueName: "file"), completion: .file())
+    @Option(help: .value("file", "The template's file, or - for standard input."), completion: .file())
     var template: String
 
-    @Option(
-        help: ArgumentHelp("One context: a file, - for standard input, or JSON.", valueName: "file|json"),
-        completion: .file())
+    @Option(help: .value("file|json", "One context: a file, - for standard input, or JSON."), completion: .file())
     var context: String?
 
     @Option(
-        help: ArgumentHelp("A file with one context per line; prints one JSON result per line.", valueName: "file"),
-        completion: .file())
+        help: .value("file", "A file with one context per line; prints one JSON result per line."), completion: .file())
     var contexts: String?
 
     @Option(
-        help: ArgumentHelp("firebase-server for a server template, else a client template.", valueName: "name"),
-        completion: .namespaces)
+        help: .value("name", "firebase-server for a server template, else a client template."), completion: .namespaces)
     var namespace = "firebase"
 
     @OptionGroup var outputOptions: OutputOptions

@@ -28,20 +28,16 @@ struct Get: AsyncParsableCommand, ScopedControlOptions {
     @Flag(help: "Print the names of the parameters, one on each line.")
     var keys = false
 
-    @Option(help: ArgumentHelp("Print the value for this condition.", valueName: "name"), completion: .conditions)
+    @Option(help: .value("name", "Print the value for this condition."), completion: .conditions)
     var condition: String?
 
     @Flag(help: "Print the JSON Schema of a parameter, not its value.")
     var schema = false
 
-    @Option(
-        help: ArgumentHelp("An older version (default: the active one).", valueName: "number"),
-        completion: .versionNumbers)
+    @Option(help: .value("number", "An older version (default: the active one)."), completion: .versionNumbers)
     var versionNumber: Int64?
 
-    @Option(
-        name: [.customShort("o"), .long], help: ArgumentHelp("Write to this file.", valueName: "file"),
-        completion: .file())
+    @Option(name: [.customShort("o"), .long], help: .value("file", "Write to this file."), completion: .file())
     var output: String?
 
     @Flag(help: "Print or save YAML instead of JSON; a file that ends with .yaml is YAML without it.")

@@ -25,7 +25,7 @@ struct Logs: AsyncParsableCommand {
     @Flag(help: "Only what was refused or failed.")
     var refused = false
 
-    @Option(help: ArgumentHelp("Only from this time on: a time, or how long ago, such as 2h.", valueName: "time"))
+    @Option(help: .value("time", "Only from this time on: a time, or how long ago, such as 2h."))
     var since: PastTime?
 
     @OptionGroup var scopeOptions: ScopeOptions

@@ -1,5 +1,4 @@
 import ArgumentParser
-import Foundation
 import StalecastWire
 
 /// `stalecast messages`: who sent what to whom.
@@ -30,7 +29,7 @@ struct Messages: AsyncParsableCommand, ControlOptions {
     func run() async throws {
         let projectID = try project.id()
         let answer = try await client().send(
-            "GET", "/v1/projects/\(projectID)/messages", query: [URLQueryItem(name: "pageSize", value: String(limit))]
+            "GET", "/v1/projects/\(projectID)/messages", query: ["pageSize": String(limit)]
         ).json()
         try output.list(
             "messages", answer.items("messages"), in: answer,

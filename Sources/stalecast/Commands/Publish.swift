@@ -39,9 +39,10 @@ struct Publish: AsyncParsableCommand {
     var file: String
 
     @Option(
-        help: ArgumentHelp(
-            "Publish only over this version: its ETag, or * for any (default: the version current when the command starts).",
-            valueName: "etag"))
+        help: .value(
+            "etag",
+            "Publish only over this version: its ETag, or * for any (default: the version current when the command starts)."
+        ))
     var ifMatch: String?
 
     @Flag(
@@ -144,7 +145,7 @@ struct Rollback: AsyncParsableCommand {
         // The version before a rollback is the one that was bad.
         let source = current.json["version"]?["rollbackSource"]?.int64
         let last = source ?? current.version
-        let page = try await api.versions(pageSize: 2, from: last, pageToken: nil).versions
+        let page = try await api.versions(from: last, limit: 2).items
         let earlier = page.compactMap { $0["versionNumber"]?.int64 }.first { $0 < last }
         guard let version = earlier else {
             throw CommandFailure(

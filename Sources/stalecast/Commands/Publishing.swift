@@ -21,9 +21,10 @@ struct ProposeOptions: ParsableArguments {
     var propose = false
 
     @Option(
-        help: ArgumentHelp(
-            "Keep it as a proposal that publishes itself then: 2026-12-01T09:00:00Z, or how long until then, such as 2h.",
-            valueName: "time"))
+        help: .value(
+            "time",
+            "Keep it as a proposal that publishes itself then: 2026-12-01T09:00:00Z, or how long until then, such as 2h."
+        ))
     var at: FutureTime?
 
     /// Whether nothing is published now.

@@ -18,10 +18,10 @@ struct Send: AsyncParsableCommand, ControlOptions {
               stalecast send --condition "'news' in topics || 'beta' in topics" A=1
             """)
 
-    @Option(help: ArgumentHelp("Send to a condition over topics instead of one topic.", valueName: "expression"))
+    @Option(help: .value("expression", "Send to a condition over topics instead of one topic."))
     var condition: String?
 
-    @Argument(help: ArgumentHelp("The topic, then the data as KEY=VALUE.", valueName: "words"), completion: .topics)
+    @Argument(help: .value("words", "The topic, then the data as KEY=VALUE."), completion: .topics)
     var words: [String]
 
     @OptionGroup var project: ProjectOptions

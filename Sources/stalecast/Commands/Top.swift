@@ -17,7 +17,7 @@ struct Top: AsyncParsableCommand, ControlOptions {
               stalecast top --json --count 60 > minute.jsonl
             """)
 
-    @Option(help: ArgumentHelp("Time between two looks.", valueName: "time"))
+    @Option(help: .value("time", "Time between two looks."))
     var interval = Span(.seconds(1))
 
     @Option(help: "End after this many samples.")

@@ -22,20 +22,16 @@ struct SetValues: AsyncParsableCommand {
             """)
 
     @Argument(
-        help: ArgumentHelp("What to set; the value is text up to the end of the word.", valueName: "key=value"),
-        completion: .parameters)
+        help: .value("key=value", "What to set; the value is text up to the end of the word."), completion: .parameters)
     var pairs: [String]
 
-    @Option(
-        help: ArgumentHelp("Set the value for this condition (default: the default).", valueName: "name"),
-        completion: .conditions)
+    @Option(help: .value("name", "Set the value for this condition (default: the default)."), completion: .conditions)
     var condition: String?
 
     @Flag(help: "Set the JSON Schema of a JSON parameter, not its value; @FILE reads a file.")
     var schema = false
 
-    @Option(
-        help: ArgumentHelp("Make parameters that are not there: string, number, boolean or json.", valueName: "type"))
+    @Option(help: .value("type", "Make parameters that are not there: string, number, boolean or json."))
     var create: ValueType?
 
     @Option(help: "What the new version is about, at most 1024 characters.")
@@ -89,10 +85,10 @@ struct UnsetValues: AsyncParsableCommand {
               stalecast unset screens --schema
             """)
 
-    @Argument(help: ArgumentHelp("The parameters.", valueName: "key"), completion: .parameters)
+    @Argument(help: .value("key", "The parameters."), completion: .parameters)
     var keys: [String]
 
-    @Option(help: ArgumentHelp("Remove only the value for this condition.", valueName: "name"), completion: .conditions)
+    @Option(help: .value("name", "Remove only the value for this condition."), completion: .conditions)
     var condition: String?
 
     @Flag(help: "Remove only the JSON Schema.")

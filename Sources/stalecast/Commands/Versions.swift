@@ -13,13 +13,10 @@ struct Versions: AsyncParsableCommand, ScopedControlOptions {
               stalecast versions --json | jq -r '.versions[].versionNumber'
             """)
 
-    /// Largest page that the server gives.
-    private static let maxPageSize = 300
-
     @Option(help: "How many versions to list, 1 or more.")
     var limit = 20
 
-    @Option(name: .customLong("from"), help: ArgumentHelp("Newest version to list.", valueName: "number"))
+    @Option(name: .customLong("from"), help: .value("number", "Newest version to list."))
     var newest: Int64?
 
     @OptionGroup var scopeOptions: ScopeOptions
@@ -33,15 +30,7 @@ struct Versions: AsyncParsableCommand, ScopedControlOptions {
 
     func run() async throws {
         let api = try api()
-        var versions: [JSONValue] = []
-        var next: String?
-        repeat {
-            let size = min(limit - versions.count, Self.maxPageSize)
-            let page = try await api.versions(pageSize: size, from: newest, pageToken: next)
-            versions += page.versions
-            next = page.versions.isEmpty ? nil : page.nextPageToken
-        } while next != nil && versions.count < limit
-        versions = Array(versions.prefix(limit))
+        let (versions, hasMore) = try await api.versions(from: newest, limit: limit)
         let output = output
         try output.list(
             "versions", versions, ifNone: "no version published yet; try `stalecast publish FILE`",
@@ -49,7 +38,7 @@ struct Versions: AsyncParsableCommand, ScopedControlOptions {
             .whole("TIME") { $0.time("updateTime") }, .right("AGE") { age($0.word("updateTime", "")) },
             .left("TYPE", updateType), .whole("ORIGIN") { specified($0["updateOrigin"]) }, .extra("USER", Self.user),
             .extra("DESCRIPTION") { $0.word("description", "") })
-        if !output.isJSON, next != nil, let oldest = versions.last?["versionNumber"]?.int64 {
+        if !output.isJSON, hasMore, let oldest = versions.last?["versionNumber"]?.int64 {
             output.remark("older ones: stalecast versions --from \(oldest - 1)")
         }
     }

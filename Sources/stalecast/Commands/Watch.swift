@@ -35,33 +35,27 @@ struct Watch: AsyncParsableCommand {
     @Option(help: "Stop after this many messages, with exit code 0.")
     var count: Int?
 
-    @Option(
-        help: ArgumentHelp(
-            "Stop after this time: with exit code 7 when --count was not reached, else 0.", valueName: "time"))
+    @Option(help: .value("time", "Stop after this time: with exit code 7 when --count was not reached, else 0."))
     var timeout: Span?
 
-    @Option(help: ArgumentHelp("Resume after this cursor, the `id` of an earlier message.", valueName: "cursor"))
+    @Option(help: .value("cursor", "Resume after this cursor, the `id` of an earlier message."))
     var since: String?
 
-    @Option(help: ArgumentHelp("The version you hold.", valueName: "number"))
+    @Option(help: .value("number", "The version you hold."))
     var have: Int64?
 
     @Option(
-        help: ArgumentHelp(
-            "Only messages about parameters that fit this, for example 'pay_*', or about any; repeatable.",
-            valueName: "pattern"))
+        help: .value(
+            "pattern", "Only messages about parameters that fit this, for example 'pay_*', or about any; repeatable."))
     var keys: [String] = []
 
-    @Option(
-        help: ArgumentHelp(
-            "Run this for each message; what it ends with is told when it is not 0.", valueName: "command"))
+    @Option(help: .value("command", "Run this for each message; what it ends with is told when it is not 0."))
     var exec: String?
 
     @Option(
-        help: ArgumentHelp(
-            "File with the API key that Edge asks for where auth.mode is enforce (default: $STALECAST_API_KEY).",
-            valueName: "file"),
-        completion: .file())
+        help: .value(
+            "file", "File with the API key that Edge asks for where auth.mode is enforce (default: $STALECAST_API_KEY)."
+        ), completion: .file())
     var apiKeyFile: String?
 
     @OptionGroup var scopeOptions: ScopeOptions

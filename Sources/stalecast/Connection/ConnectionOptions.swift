@@ -9,33 +9,33 @@ struct ConnectionOptions: ParsableArguments {
     @OptionGroup var data: DataOptions
 
     @Option(
-        help: ArgumentHelp("A daemon of `stalecast context list` (default: the one in use).", valueName: "name"),
-        completion: .contexts)
+        help: .value("name", "A daemon of `stalecast context list` (default: the one in use)."), completion: .contexts)
     var context: String?
 
-    @Option(help: ArgumentHelp("Address of Control, for example http://127.0.0.1:8081.", valueName: "url"))
+    @Option(help: .value("url", "Address of Control, for example http://127.0.0.1:8081."))
     var control: String?
 
-    @Option(help: ArgumentHelp("Address of Edge, for example http://127.0.0.1:8080.", valueName: "url"))
+    @Option(help: .value("url", "Address of Edge, for example http://127.0.0.1:8080."))
     var edge: String?
 
     @Option(
-        help: ArgumentHelp(
-            "File with the control token (default: $STALECAST_TOKEN, $STALECAST_TOKEN_FILE, control.token in --data).",
-            valueName: "file"),
+        help: .value(
+            "file",
+            "File with the control token (default: $STALECAST_TOKEN, $STALECAST_TOKEN_FILE, control.token in --data)."),
         completion: .file())
     var tokenFile: String?
 
     @Option(
-        help: ArgumentHelp(
-            "Who does this with the control token, for the history (default: $STALECAST_USER, else who is logged in).",
-            valueName: "name"))
+        help: .value(
+            "name",
+            "Who does this with the control token, for the history (default: $STALECAST_USER, else who is logged in)."))
     var user: String?
 
     @Option(
-        help: ArgumentHelp(
-            "PEM file of the authorities trusted for https (default: $CURL_CA_BUNDLE, $SSL_CERT_FILE, else the system's).",
-            valueName: "file"), completion: .file())
+        help: .value(
+            "file",
+            "PEM file of the authorities trusted for https (default: $CURL_CA_BUNDLE, $SSL_CERT_FILE, else the system's)."
+        ), completion: .file())
     var caFile: String?
 
     /// A client of Control with the token read.
@@ -163,9 +163,9 @@ struct ServerAddress: Sendable {
 
     /// A `GET` of a path below this address.
     /// - Parameter path: begins with `/`; made of names that need no escaping.
-    func request(_ path: String, _ query: [URLQueryItem] = []) throws(CommandFailure) -> OutboundRequest {
+    func request(_ path: String, _ query: RequestQuery = [:]) throws(CommandFailure) -> OutboundRequest {
         do {
-            let url = try OutboundURL(target(path, query), maxBytes: Self.maxURLBytes)
+            let url = try OutboundURL(url + path + query.text, maxBytes: Self.maxURLBytes)
             var request = OutboundRequest(url: url, policy: Self.anywhere, tls: caFile.map { OutboundTLS(caFile: $0) })
             if let apiKey, !apiKey.isEmpty { request.headers = [try OutboundHeader("X-API-Key", apiKey)] }
             return request
@@ -175,19 +175,14 @@ struct ServerAddress: Sendable {
     }
 
     /// Request for a connection of the Swift client; see ``request(_:_:)``.
-    func streamRequest(_ path: String, _ query: [URLQueryItem]) throws(CommandFailure) -> StreamRequest {
-        guard let url = URL(string: target(path, query)) else {
+    func streamRequest(_ path: String, _ query: RequestQuery) throws(CommandFailure) -> StreamRequest {
+        guard let url = URL(string: url + path + query.text) else {
             throw CommandFailure(.usage, "the address \(url) (from \(origin)) is not one of the web's")
         }
         var request = StreamRequest(url: url)
         request.authorityFile = caFile
         if let apiKey, !apiKey.isEmpty { request.set("X-API-Key", apiKey) }
         return request
-    }
-
-    private func target(_ path: String, _ query: [URLQueryItem]) -> String {
-        let words = query.map { "\($0.name)=\(Self.encoded($0.value ?? ""))" }.joined(separator: "&")
-        return url + path + (words.isEmpty ? "" : "?" + words)
     }
 
     /// 64 topics of 255 characters do not fit into a request's head anyway.
@@ -199,15 +194,6 @@ struct ServerAddress: Sendable {
         allow: ["0.0.0.0/0", "::/0"].map { range in
             do { return try CIDR(range) } catch { preconditionFailure("\(error)") }
         })
-
-    private static func encoded(_ text: String) -> String {
-        let hex = Array("0123456789ABCDEF".utf8)
-        return String(
-            decoding: text.utf8.flatMap { byte in
-                byte.isASCIIAlphanumeric || "-._~".utf8.contains(byte)
-                    ? [byte] : [UInt8(ascii: "%"), hex[Int(byte >> 4)], hex[Int(byte & 15)]]
-            }, as: UTF8.self)
-    }
 }
 
 /// The bearer token of Control and the file it came from.
@@ -245,8 +231,7 @@ struct ControlToken: Sendable {
 /// The project a command is about.
 struct ProjectOptions: ParsableArguments {
     @Option(
-        help: ArgumentHelp(
-            "Project, by id or number (default: $STALECAST_PROJECT, else the context's, else demo).", valueName: "id"),
+        help: .value("id", "Project, by id or number (default: $STALECAST_PROJECT, else the context's, else demo)."),
         completion: .projects)
     var project: String?
 
@@ -265,8 +250,7 @@ struct ScopeOptions: ParsableArguments {
     @OptionGroup var project: ProjectOptions
 
     @Option(
-        help: ArgumentHelp(
-            "Namespace (default: $STALECAST_NAMESPACE, else the context's, else firebase).", valueName: "name"),
+        help: .value("name", "Namespace (default: $STALECAST_NAMESPACE, else the context's, else firebase)."),
         completion: .namespaces)
     var namespace: String?
 

@@ -1,4 +1,3 @@
-import Foundation
 import StalecastOutbound
 import StalecastWire
 
@@ -20,7 +19,7 @@ struct ControlClient: Sendable {
     ///   - patience: how long to wait without any byte of an answer.
     /// - Throws: ``CommandFailure`` for anything but an answer of status 200.
     func send(
-        _ method: String, _ path: String, query: [URLQueryItem] = [], ifMatch: String? = nil,
+        _ method: String, _ path: String, query: RequestQuery = [:], ifMatch: String? = nil,
         headers: [OutboundHeader] = [], body: JSONValue? = nil,
         changes: Bool = false, patience: Duration = patience
     ) async throws(CommandFailure) -> HTTPAnswer {
@@ -41,5 +40,26 @@ struct ControlClient: Sendable {
         }
         guard answer.head.status == 200 else { throw ServerRefusal(answer, token: token).failure }
         return answer
+    }
+
+    /// Reads a list page by page.
+    ///
+    /// - Parameters:
+    ///   - member: the list in a page.
+    ///   - pageSize: the largest that the server gives.
+    /// - Returns: at most `limit` items, and whether there are more.
+    func list(
+        _ member: String, _ path: String, _ query: RequestQuery = [:], limit: Int = .max, pageSize: Int
+    ) async throws(CommandFailure) -> (items: [JSONValue], hasMore: Bool) {
+        var items: [JSONValue] = []
+        var next: String?
+        repeat {
+            let size = String(min(limit - items.count, pageSize))
+            let page = try await send("GET", path, query: query + ["pageSize": size, "pageToken": next]).json()
+            let found = page.items(member)
+            items += found
+            next = found.isEmpty ? nil : page["nextPageToken"]?.string
+        } while next != nil && items.count < limit
+        return (Array(items.prefix(limit)), next != nil)
     }
 }

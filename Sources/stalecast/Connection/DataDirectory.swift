@@ -6,8 +6,7 @@ import StalecastWire
 struct DataOptions: ParsableArguments {
     @Option(
         name: .customLong("data"),
-        help: ArgumentHelp(
-            "The daemon's data directory (default: $STALECAST_DATA, else ./stalecast-data).", valueName: "dir"),
+        help: .value("dir", "The daemon's data directory (default: $STALECAST_DATA, else ./stalecast-data)."),
         completion: .directory)
     var path: String?
 

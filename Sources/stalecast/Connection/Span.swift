@@ -24,6 +24,8 @@ package struct Span: ExpressibleByArgument, Sendable {
     }
 
     var seconds: Double { duration / .seconds(1) }
+    /// Milliseconds with their unit, as Control's API takes them.
+    var inMilliseconds: String { "\(Int64(duration / .milliseconds(1)))ms" }
     var nanoseconds: UInt64 { UInt64(duration / .nanoseconds(1)) }
 
     package var defaultValueDescription: String {

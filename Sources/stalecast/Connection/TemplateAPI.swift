@@ -1,4 +1,3 @@
-import Foundation
 import StalecastOutbound
 import StalecastTemplate
 import StalecastWire
@@ -42,7 +41,7 @@ struct TemplateAPI: Sendable {
 
     /// The active template, or that of `version`.
     func get(_ version: Int64? = nil) async throws(CommandFailure) -> ServedTemplate {
-        let query = version.map { [URLQueryItem(name: "versionNumber", value: String($0))] } ?? []
+        let query: RequestQuery = ["versionNumber": version.map { String($0) }]
         return try ServedTemplate(try await client.send("GET", path, query: query))
     }
 
@@ -51,14 +50,13 @@ struct TemplateAPI: Sendable {
     /// - Parameter release: ``StagingOptions/query``.
     func put(
         _ template: JSONValue, ifMatch: String, validateOnly: Bool, isUrgent: Bool = false,
-        release: [URLQueryItem] = []
+        release: RequestQuery = [:]
     ) async throws(CommandFailure) -> ServedTemplate {
-        let query = (validateOnly ? [URLQueryItem(name: "validateOnly", value: "true")] : []) + release
+        let query: RequestQuery = ["validateOnly": validateOnly ? "true" : nil]
         return try ServedTemplate(
             try await client.send(
-                "PUT", path, query: query, ifMatch: ifMatch,
-                headers: isUrgent ? [.urgent] : [], body: template,
-                changes: !validateOnly))
+                "PUT", path, query: query + release, ifMatch: ifMatch, headers: isUrgent ? [.urgent] : [],
+                body: template, changes: !validateOnly))
     }
 
     /// Publishes the content of `version` anew.
@@ -76,28 +74,25 @@ struct TemplateAPI: Sendable {
 
     /// Reads what lies under the template, for example `/propagation`.
     func read(
-        _ place: String, version: Int64?, _ query: [URLQueryItem] = []
+        _ place: String, version: Int64? = nil, _ query: RequestQuery = [:]
     ) async throws(CommandFailure) -> JSONValue {
-        let version = version.map { [URLQueryItem(name: "versionNumber", value: String($0))] } ?? []
+        let version: RequestQuery = ["versionNumber": version.map { String($0) }]
         return try await client.send("GET", path + place, query: version + query).json()
     }
 
     /// A request for what lies under the template and does not end by itself.
-    func request(_ place: String, _ query: [URLQueryItem]) throws(CommandFailure) -> OutboundRequest {
+    func request(_ place: String, _ query: RequestQuery) throws(CommandFailure) -> OutboundRequest {
         var request = try client.address.request(path + place, query)
         request.headers = [OutboundHeader(trusted: "Authorization", "Bearer \(client.token.secret)")]
         return request
     }
 
-    /// One page of version metadata, newest first.
+    /// Metadata of the versions, newest first.
     func versions(
-        pageSize: Int, from newest: Int64?, pageToken: String?
-    ) async throws(CommandFailure) -> (versions: [JSONValue], nextPageToken: String?) {
-        var query = [URLQueryItem(name: "pageSize", value: String(pageSize))]
-        if let newest { query.append(URLQueryItem(name: "endVersionNumber", value: String(newest))) }
-        if let pageToken { query.append(URLQueryItem(name: "pageToken", value: pageToken)) }
-        let page = try await client.send("GET", path + ":listVersions", query: query).json()
-        return (page.items("versions"), page["nextPageToken"]?.string)
+        from newest: Int64? = nil, limit: Int = .max
+    ) async throws(CommandFailure) -> (items: [JSONValue], hasMore: Bool) {
+        let query: RequestQuery = ["endVersionNumber": newest.map { String($0) }]
+        return try await client.list("versions", path + ":listVersions", query, limit: limit, pageSize: 300)
     }
 }
 

@@ -42,18 +42,16 @@ struct Emulator: AsyncParsableCommand {
     var imported: String?
 
     @Option(
-        help: ArgumentHelp(
+        help: .value(
+            "key=value",
             "Set a parameter at each publish of the template; may be repeated. A new parameter's type is read from its "
-                + "value: 3 is a number, true a boolean, {} and [] are JSON, the rest is text.", valueName: "key=value")
-    )
+                + "value: 3 is a number, true a boolean, {} and [] are JSON, the rest is text."))
     var seedValues: [String] = []
 
     @Option(help: "The project's id (default: demo).")
     var project: String?
 
-    @Option(
-        help: ArgumentHelp(
-            "The project's number, which phones take from their app id.", valueName: "number"))
+    @Option(help: .value("number", "The project's number, which phones take from their app id."))
     var projectNumber = 123_456_789_012
 
     @Option(help: "HOST:PORT of the public listener (default: 127.0.0.1:8080; port 0 takes a free one).")

@@ -1,4 +1,5 @@
 import Foundation
+package import StalecastOutbound
 import StalecastTemplate
 package import StalecastWire
 
@@ -17,7 +18,7 @@ package struct EmulatorContents: Sendable {
     }
 
     /// Stamp of the file at the time of the call; nil when no file is watched and while there is none.
-    package var stamp: FileStamp? { isWatched ? path.flatMap { FileStamp($0) } : nil }
+    package var stamp: LocalFile.Identity? { isWatched ? path.flatMap { LocalFile.Identity(path: $0) } : nil }
 
     /// The template to publish; nil when there is nothing.
     ///
@@ -50,21 +51,5 @@ package struct EmulatorContents: Sendable {
         case .array?, .object?: .json
         case .string?, .null?, nil: .string
         }
-    }
-}
-
-/// Tells whether a file was written: editors replace a file as often as they write into it.
-package struct FileStamp: Equatable, Sendable {
-    private let inode: UInt64
-    private let bytes: Int64
-    private let modified: [Int]
-
-    /// nil while there is no such file.
-    init?(_ path: String) {
-        var found = stat()
-        guard stat(path, &found) == 0 else { return nil }
-        inode = UInt64(found.st_ino)
-        bytes = Int64(found.st_size)
-        modified = [found.st_mtim.tv_sec, found.st_mtim.tv_nsec]
     }
 }

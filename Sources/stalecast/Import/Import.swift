@@ -1,5 +1,4 @@
 import ArgumentParser
-import Foundation
 import StalecastSources
 import StalecastTemplate
 import StalecastWire
@@ -19,7 +18,6 @@ extension Import {
     /// `stalecast import firebase`: publishes each version of a Firebase project here, oldest first.
     struct Firebase: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "firebase",
             abstract: "Copy a Firebase project's template and its versions here.",
             discussion: """
                 Every version that Firebase lists is published here, oldest first. The description says which version it \
@@ -41,26 +39,24 @@ extension Import {
                 published until then stays, and the next import goes on behind it.
                 """)
 
-        @Option(help: ArgumentHelp("The Firebase project, by id or number.", valueName: "id"))
+        @Option(help: .value("id", "The Firebase project, by id or number."))
         var project: String
 
         @Option(
-            help: ArgumentHelp(
-                "A service account's key file, or a file with an access token (default: $GOOGLE_APPLICATION_CREDENTIALS).",
-                valueName: "file"), completion: .file())
+            help: .value(
+                "file",
+                "A service account's key file, or a file with an access token (default: $GOOGLE_APPLICATION_CREDENTIALS)."
+            ), completion: .file())
         var credentials: String?
 
-        @Option(
-            help: ArgumentHelp(
-                "Address of the API, for example another Stalecast's Control (default: Google's).", valueName: "url"))
+        @Option(help: .value("url", "Address of the API, for example another Stalecast's Control (default: Google's)."))
         var url: String?
 
-        @Option(help: ArgumentHelp("Namespace, there and here (default: firebase).", valueName: "name"))
+        @Option(help: .value("name", "Namespace, there and here (default: firebase)."))
         var namespace = "firebase"
 
         @Option(
-            help: ArgumentHelp(
-                "The project here (default: $STALECAST_PROJECT, else the context's, else demo).", valueName: "id"),
+            help: .value("id", "The project here (default: $STALECAST_PROJECT, else the context's, else demo)."),
             completion: .projects)
         var into: String?
 
@@ -86,7 +82,7 @@ extension Import {
         private func copy(from origin: ImportOrigin, to api: TemplateAPI) async throws(CommandFailure) -> ImportReport {
             var current = try await api.get()
             let mark = ImportMark(project: project, namespace: api.scope.namespace)
-            let plan = ImportPlan(origin: try await origin.versions(), here: try await versions(api), mark: mark)
+            let plan = ImportPlan(origin: try await origin.versions(), here: try await api.versions().items, mark: mark)
             guard let newest = plan.newest else {
                 throw CommandFailure(.notFound, "\(mark.origin) has no version")
             }
@@ -111,17 +107,6 @@ extension Import {
                 report.published.append((version.number, dryRun ? nil : current.version))
             }
             return report
-        }
-
-        private func versions(_ api: TemplateAPI) async throws(CommandFailure) -> [JSONValue] {
-            var versions: [JSONValue] = []
-            var next: String?
-            repeat {
-                let page = try await api.versions(pageSize: 300, from: nil, pageToken: next)
-                versions += page.versions
-                next = page.versions.isEmpty ? nil : page.nextPageToken
-            } while next != nil
-            return versions
         }
 
         private func others(_ plan: ImportPlan, _ scope: Scope) -> CommandFailure {

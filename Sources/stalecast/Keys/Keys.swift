@@ -33,28 +33,26 @@ struct GrantOptions: ParsableArguments {
 
     @Option(
         name: .customLong("project"),
-        help: ArgumentHelp("Project id, or a pattern with * and ?; repeatable (default: any).", valueName: "id"),
-        completion: .projects)
+        help: .value("id", "Project id, or a pattern with * and ?; repeatable (default: any)."), completion: .projects)
     var projects: [String] = []
 
     @Option(
-        name: .customLong("namespace"),
-        help: ArgumentHelp("Namespace, or a pattern; repeatable (default: any).", valueName: "name"),
+        name: .customLong("namespace"), help: .value("name", "Namespace, or a pattern; repeatable (default: any)."),
         completion: .namespaces)
     var namespaces: [String] = []
 
     @Option(
-        name: .customLong("topic"),
-        help: ArgumentHelp("Topic, or a pattern; repeatable (default: any).", valueName: "name"), completion: .topics)
+        name: .customLong("topic"), help: .value("name", "Topic, or a pattern; repeatable (default: any)."),
+        completion: .topics)
     var topics: [String] = []
 
-    @Option(help: ArgumentHelp("What the key is for; at most 128 bytes.", valueName: "text"))
+    @Option(help: .value("text", "What the key is for; at most 128 bytes."))
     var name = ""
 
     @Flag(help: "May be in apps and pages: can only watch and fetch.")
     var publishable = false
 
-    @Option(help: ArgumentHelp("When it ends: a time, or a span from now such as 90d.", valueName: "when"))
+    @Option(help: .value("when", "When it ends: a time, or a span from now such as 90d."))
     var expires: String?
 
     var kind: APIKey.Kind { publishable ? .publishable : .secret }
@@ -96,9 +94,7 @@ struct GrantOptions: ParsableArguments {
 
 /// Option that keeps a new key off the screen.
 struct KeySavingOptions: ParsableArguments {
-    @Option(
-        help: ArgumentHelp("Write the key into this file, which must not exist.", valueName: "file"),
-        completion: .file())
+    @Option(help: .value("file", "Write the key into this file, which must not exist."), completion: .file())
     var save: String?
 }
 
@@ -197,7 +193,7 @@ struct KeysRotate: AsyncParsableCommand, ControlOptions {
     @Flag(name: .shortAndLong, help: "Do it without the question that a terminal is asked.")
     var yes = false
 
-    @Option(help: ArgumentHelp("How long the secret before it is taken (default: 7d).", valueName: "span"))
+    @Option(help: .value("span", "How long the secret before it is taken (default: 7d)."))
     var overlap: Span?
 
     @OptionGroup var saving: KeySavingOptions

@@ -19,10 +19,10 @@ struct LoadConnect: AsyncParsableCommand {
             Exit codes: 0 all connected, 1 some refused, 7 the time was up; the others as for every command.
             """)
 
-    @Option(name: .customLong("repeat"), help: ArgumentHelp("How many storms.", valueName: "count"))
+    @Option(name: .customLong("repeat"), help: .value("count", "How many storms."))
     var storms = 1
 
-    @Option(help: ArgumentHelp("Pause between two storms.", valueName: "time"))
+    @Option(help: .value("time", "Pause between two storms."))
     var gap = Span(.seconds(1))
 
     @OptionGroup var options: LoadOptions

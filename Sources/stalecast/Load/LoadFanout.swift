@@ -27,10 +27,10 @@ struct LoadFanout: AsyncParsableCommand {
             Exit codes: 0 all delivered, 1 some not delivered or not connected; the others as for every command.
             """)
 
-    @Option(help: ArgumentHelp("How many publishes.", valueName: "count"))
+    @Option(help: .value("count", "How many publishes."))
     var rounds = 10
 
-    @Option(help: ArgumentHelp("Pause between two rounds.", valueName: "time"))
+    @Option(help: .value("time", "Pause between two rounds."))
     var gap = Span(.milliseconds(300))
 
     @OptionGroup var publishing: LoadPublishingOptions

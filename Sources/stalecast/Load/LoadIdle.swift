@@ -20,7 +20,7 @@ struct LoadIdle: AsyncParsableCommand {
             Exit codes: 0 all held, 1 some refused or dropped; the others as for every command.
             """)
 
-    @Option(help: ArgumentHelp("How long to hold them.", valueName: "time"))
+    @Option(help: .value("time", "How long to hold them."))
     var duration = Span(.seconds(60))
 
     @OptionGroup var options: LoadOptions

@@ -5,26 +5,24 @@ import StalecastWire
 
 /// Options of all sub-commands of `load`.
 struct LoadOptions: ParsableArguments, ScopedControlOptions {
-    @Option(help: ArgumentHelp("How many subscribers.", valueName: "count"))
+    @Option(help: .value("count", "How many subscribers."))
     var subscribers = 1000
 
     @Option(help: "How they listen: sse or poll.")
     var transport = LoadTransport.sse
 
     @Option(
-        help: ArgumentHelp(
-            "The topic they subscribe to (default: the scope's PUSH_RC or PUSH_RC_SERVER).",
-            valueName: "name"), completion: .topics)
+        help: .value("name", "The topic they subscribe to (default: the scope's PUSH_RC or PUSH_RC_SERVER)."),
+        completion: .topics)
     var topic: String?
 
-    @Option(help: ArgumentHelp("Longest wait for all to connect, and for one round.", valueName: "time"))
+    @Option(help: .value("time", "Longest wait for all to connect, and for one round."))
     var timeout = Span(.seconds(30))
 
-    @Option(
-        help: ArgumentHelp("Threads of the load; one keeps about three cores of a daemon busy.", valueName: "count"))
+    @Option(help: .value("count", "Threads of the load; one keeps about three cores of a daemon busy."))
     var threads = 1
 
-    @Option(help: ArgumentHelp("Connections being made at once.", valueName: "count"))
+    @Option(help: .value("count", "Connections being made at once."))
     var inFlight = 256
 
     @OptionGroup var key: LoadKeyOptions
@@ -77,9 +75,7 @@ struct LoadPublishingOptions: ParsableArguments {
 
 /// Options for the key that opens Edge to a load.
 struct LoadKeyOptions: ParsableArguments {
-    @Option(
-        help: ArgumentHelp(
-            "An API key or a token, when Edge asks for one (default: $STALECAST_API_KEY).", valueName: "key"))
+    @Option(help: .value("key", "An API key or a token, when Edge asks for one (default: $STALECAST_API_KEY)."))
     var apiKey: String?
 
     func key() throws(CommandFailure) -> String? {

@@ -38,7 +38,7 @@ struct LoadPublisher: Sendable {
         }
         let webhooks = try await WebhookAPI(client: client, project: api.scope.project).list()
             .filter { $0["description"]?.string != WebhookRegistrations.description }
-        let apps = try await api.read("/audience", version: nil)["clientsSeen"]?.int64 ?? 0
+        let apps = try await api.read("/audience")["clientsSeen"]?.int64 ?? 0
         guard subscribers > 0 || !webhooks.isEmpty || apps > 0 else { return }
         throw CommandFailure(
             .refused,

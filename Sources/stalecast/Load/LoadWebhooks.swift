@@ -25,25 +25,25 @@ struct LoadWebhooks: AsyncParsableCommand, ScopedControlOptions {
             Exit codes: 0 all told, 1 some not told or not registered; the others as for every command.
             """)
 
-    @Option(help: ArgumentHelp("How many webhooks that answer.", valueName: "count"))
+    @Option(help: .value("count", "How many webhooks that answer."))
     var receivers = 100
 
-    @Option(help: ArgumentHelp("How many more that never answer.", valueName: "count"))
+    @Option(help: .value("count", "How many more that never answer."))
     var blackHoles = 0
 
-    @Option(help: ArgumentHelp("How many publishes, besides the first.", valueName: "count"))
+    @Option(help: .value("count", "How many publishes, besides the first."))
     var publishes = 10
 
-    @Option(help: ArgumentHelp("Pause between two publishes.", valueName: "time"))
+    @Option(help: .value("time", "Pause between two publishes."))
     var gap = Span(.milliseconds(300))
 
     @Option(help: "latest, all or fifo.", completion: .list(["latest", "all", "fifo"]))
     var mode = "latest"
 
-    @Option(help: ArgumentHelp("Longest wait for one publish to reach all.", valueName: "time"))
+    @Option(help: .value("time", "Longest wait for one publish to reach all."))
     var timeout = Span(.seconds(30))
 
-    @Option(help: ArgumentHelp("Threads of the receivers.", valueName: "count"))
+    @Option(help: .value("count", "Threads of the receivers."))
     var threads = 1
 
     @OptionGroup var publishing: LoadPublishingOptions

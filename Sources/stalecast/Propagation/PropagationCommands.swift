@@ -1,5 +1,4 @@
 import ArgumentParser
-import Foundation
 import StalecastWire
 
 /// `stalecast propagation`: who has which version.
@@ -79,7 +78,7 @@ struct PropagationLaggards: AsyncParsableCommand, ScopedControlOptions {
     @Option(help: "Count them by a trait instead.")
     var groupBy: Trait?
 
-    @Option(help: ArgumentHelp("Only the client of this id, whatever it has.", valueName: "id"))
+    @Option(help: .value("id", "Only the client of this id, whatever it has."))
     var client: String?
 
     @Option(help: "How many to list, 1 to 1000.")
@@ -95,11 +94,9 @@ struct PropagationLaggards: AsyncParsableCommand, ScopedControlOptions {
 
     func run() async throws {
         let api = try api()
-        var query = [
-            URLQueryItem(name: "stage", value: stage.rawValue), URLQueryItem(name: "pageSize", value: String(limit)),
+        let query: RequestQuery = [
+            "stage": stage.rawValue, "pageSize": String(limit), "groupBy": groupBy?.rawValue, "client": client,
         ]
-        if let groupBy { query.append(URLQueryItem(name: "groupBy", value: groupBy.rawValue)) }
-        if let client { query.append(URLQueryItem(name: "client", value: client)) }
         let answer = try await api.read("/propagation:laggards", version: version, query)
         let output = output
         if output.isJSON { return try output.json(answer) }
@@ -155,8 +152,7 @@ struct PropagationList: AsyncParsableCommand, ScopedControlOptions {
 
     func run() async throws {
         let api = try api()
-        let query = [URLQueryItem(name: "pageSize", value: String(limit))]
-        let answer = try await api.read("/propagation:list", version: nil, query)
+        let answer = try await api.read("/propagation:list", ["pageSize": String(limit)])
         func count(_ group: String, _ name: String) -> TextTable.Column.Cell {
             { PublishCounts.grouped($0[group]?[name]?.int64 ?? 0) }
         }

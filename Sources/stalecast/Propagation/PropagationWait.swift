@@ -36,8 +36,7 @@ struct PropagationWait {
     }
 
     private func watch(_ version: Int64, _ progress: ProgressLines) async throws -> JSONValue? {
-        let query = [("versionNumber", String(version))] + options.query
-        let request = try api.request("/propagation:watch", query.map { URLQueryItem(name: $0.0, value: $0.1) })
+        let request = try api.request("/propagation:watch", ["versionNumber": String(version)] + options.query)
         var parser = SSEParser(lastEventID: "")
         for try await part in HTTPExchange.start(request, patience: Self.patience) {
             switch part {

@@ -12,21 +12,20 @@ struct WaitOptions: ParsableArguments {
 
     @Option(
         name: .customLong("wait"), defaultAsFlag: usualShare,
-        help: ArgumentHelp(
+        help: .value(
+            "share",
             "Wait until this share of those who hear of it has the version (99% when it is not said); with "
-                + "--stages, until the release is over.",
-            valueName: "share"))
+                + "--stages, until the release is over."))
     var share: String?
 
     @Option(
         help: "What they must have done: sent, received (streams), fetched, active (clients that say who they are).")
     var stage: Stage?
 
-    @Option(
-        help: ArgumentHelp("How long to wait at most (default: a minute and the herd window).", valueName: "time"))
+    @Option(help: .value("time", "How long to wait at most (default: a minute and the herd window)."))
     var timeout: Span?
 
-    @Option(help: ArgumentHelp("Fail when fewer clients, or streams, were there to hear of it.", valueName: "count"))
+    @Option(help: .value("count", "Fail when fewer clients, or streams, were there to hear of it."))
     var minClients = 0
 
     @Option(help: "What to do when the time is up: fail (exit 7), warn (exit 0), or rollback (and exit 7).")
@@ -71,10 +70,10 @@ struct WaitOptions: ParsableArguments {
     }
 
     /// Query of the request.
-    var query: [(name: String, value: String)] {
-        var query = [("target", share ?? Self.usualShare), ("minClients", String(minClients))]
-        if let stage { query.append(("stage", stage.rawValue)) }
-        if let timeout { query.append(("timeout", "\(Int64(timeout.duration / .milliseconds(1)))ms")) }
-        return query
+    var query: RequestQuery {
+        [
+            "target": share ?? Self.usualShare, "minClients": String(minClients), "stage": stage?.rawValue,
+            "timeout": timeout?.inMilliseconds,
+        ]
     }
 }

@@ -1,4 +1,3 @@
-import Foundation
 import StalecastTemplate
 import StalecastWire
 
@@ -86,31 +85,21 @@ extension TemplateAPI {
     func propose(
         _ template: JSONValue, ifMatch: String, isUrgent: Bool = false, at time: Timestamp? = nil
     ) async throws(CommandFailure) -> JSONValue {
-        try await client.send(
-            "PUT", path,
-            query: [
-                time.map { URLQueryItem(name: "publishTime", value: $0.description) }
-                    ?? URLQueryItem(name: "propose", value: "true")
-            ], ifMatch: ifMatch,
-            headers: isUrgent ? [.urgent] : [], body: template, changes: true
+        let query: RequestQuery = ["publishTime": time?.description, "propose": time == nil ? "true" : nil]
+        return try await client.send(
+            "PUT", path, query: query, ifMatch: ifMatch, headers: isUrgent ? [.urgent] : [], body: template,
+            changes: true
         ).json()
     }
 
     /// Newest first.
     func proposals(isOpen: Bool) async throws(CommandFailure) -> [JSONValue] {
-        var (found, next): ([JSONValue], String?) = ([], nil)
-        repeat {
-            var query = isOpen ? [URLQueryItem(name: "state", value: "OPEN")] : []
-            if let next { query.append(URLQueryItem(name: "pageToken", value: next)) }
-            let page = try await read("/proposals", version: nil, query)
-            found += page.items("proposals")
-            next = page["nextPageToken"]?.string
-        } while next != nil
-        return found
+        let query: RequestQuery = ["state": isOpen ? "OPEN" : nil]
+        return try await client.list("proposals", path + "/proposals", query, pageSize: 300).items
     }
 
     func proposal(_ number: Int64) async throws(CommandFailure) -> JSONValue {
-        try await read("/proposals/\(number)", version: nil)
+        try await read("/proposals/\(number)")
     }
 
     /// - Parameter verb: `approve` or `reject`.

@@ -24,9 +24,7 @@ struct Proposals: AsyncParsableCommand {
 
 /// Option that names the proposal.
 struct ProposalTarget: ParsableArguments {
-    @Argument(
-        help: ArgumentHelp("The proposal, as `stalecast proposals list` shows it.", valueName: "number"),
-        completion: .proposals)
+    @Argument(help: .value("number", "The proposal, as `stalecast proposals list` shows it."), completion: .proposals)
     var number: Int64
 
     func validate() throws {
@@ -142,7 +140,7 @@ struct ProposalsReject: AsyncParsableCommand {
 
     @OptionGroup var target: ProposalTarget
 
-    @Option(help: ArgumentHelp("Why, at most 1024 characters.", valueName: "text"))
+    @Option(help: .value("text", "Why, at most 1024 characters."))
     var reason = ""
 
     @OptionGroup var options: ScopedOptions

@@ -81,7 +81,7 @@ struct ReleaseList: AsyncParsableCommand {
 
     func run() async throws {
         let api = try options.api()
-        let page = try await api.read("/releases", version: nil, [URLQueryItem(name: "pageSize", value: "\(limit)")])
+        let page = try await api.read("/releases", ["pageSize": String(limit)])
         try options.output.list(
             "releases", page.items("releases"),
             ifNone: "no version of \(api.scope) was ever released in stages; see `stalecast publish --stages`",
@@ -177,7 +177,7 @@ struct ReleaseRollback: AsyncParsableCommand {
 
 /// Options of the commands that steer a release.
 struct ReleaseChange: ParsableArguments {
-    @Option(help: ArgumentHelp("Why, for the release's log and the audit log; at most 1024 bytes.", valueName: "text"))
+    @Option(help: .value("text", "Why, for the release's log and the audit log; at most 1024 bytes."))
     var reason: String?
 
     @OptionGroup var options: ScopedOptions
@@ -203,7 +203,7 @@ struct ReleaseChange: ParsableArguments {
 extension TemplateAPI {
     /// The newest release, open or not.
     func release() async throws(CommandFailure) -> ReleaseReading {
-        ReleaseReading(try await read("/release", version: nil))
+        ReleaseReading(try await read("/release"))
     }
 
     /// - Parameter verb: `pause`, `resume`, `advance`, `promote` or `rollback`.

@@ -99,7 +99,7 @@ struct ReleaseWait {
     }
 
     private func watchOnce(_ take: (ReleaseReading) -> Void) async throws {
-        let request = try api.request("/release:watch", [])
+        let request = try api.request("/release:watch", [:])
         var parser = SSEParser(lastEventID: "")
         for try await part in HTTPExchange.start(request, patience: Self.patience) {
             switch part {

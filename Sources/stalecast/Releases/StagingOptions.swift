@@ -10,33 +10,28 @@ struct StagingOptions: ParsableArguments {
     enum Anonymous: String, ExpressibleByArgument, CaseIterable { case last, address }
 
     @Option(
-        help: ArgumentHelp(
-            "Release in stages: ascending shares of the clients, the last one 100%; see `stalecast release`.",
-            valueName: "shares"))
+        help: .value(
+            "shares", "Release in stages: ascending shares of the clients, the last one 100%; see `stalecast release`.")
+    )
     var stages: String?
 
-    @Option(help: ArgumentHelp("How long each stage lasts; 0 waits for an operator (default: 5m).", valueName: "time"))
+    @Option(help: .value("time", "How long each stage lasts; 0 waits for an operator (default: 5m)."))
     var every: Span?
 
-    @Option(
-        help: ArgumentHelp(
-            "How long the last stage is watched; it can still be taken back (default: 10m).", valueName: "time"))
+    @Option(help: .value("time", "How long the last stage is watched; it can still be taken back (default: 10m)."))
     var bake: Span?
 
-    @Option(help: ArgumentHelp("Clients of the first stage, whatever their share: ids, with commas.", valueName: "ids"))
+    @Option(help: .value("ids", "Clients of the first stage, whatever their share: ids, with commas."))
     var first: String?
 
-    @Option(
-        help: "When clients that say no id are told: with the last stage, or by their addresses (default: last).")
+    @Option(help: "When clients that say no id are told: with the last stage, or by their addresses (default: last).")
     var anonymous: Anonymous?
 
     @Option(help: "What ends a stage that reached too few clients to judge: go on, or hold for an operator.")
     var onTooLittle: OnTooLittle?
 
     @Option(
-        help: ArgumentHelp(
-            "Limits on signals that stop it, as JSON, for example '{\"loss\":{\"margin\":\"1%\"}}'.", valueName: "json")
-    )
+        help: .value("json", "Limits on signals that stop it, as JSON, for example '{\"loss\":{\"margin\":\"1%\"}}'."))
     var gates: String?
 
     @Flag(help: "Take the place of a release that is open.")
@@ -45,12 +40,11 @@ struct StagingOptions: ParsableArguments {
     @Flag(help: "Release to all clients at once, also over a release that is open.")
     var instant = false
 
-    @Option(
-        help: ArgumentHelp("Why, for the audit log and the log of a release that it ends.", valueName: "text"))
+    @Option(help: .value("text", "Why, for the audit log and the log of a release that it ends."))
     var reason: String?
 
     func validate() throws {
-        if stages == nil, !query.allSatisfy({ ["release", "supersede", "reason"].contains($0.name) }) {
+        if stages == nil, !query.names.allSatisfy(["release", "supersede", "reason"].contains) {
             throw ValidationError("--every, --bake, --first, --anonymous, --gates and --on-too-little are for --stages")
         }
         if instant, stages != nil { throw ValidationError("--instant and --stages contradict each other") }
@@ -58,7 +52,7 @@ struct StagingOptions: ParsableArguments {
 
     /// - Throws: `ValidationError` where a proposal, or a wait for something else, is asked for too.
     func judge(_ wait: WaitOptions, _ proposing: ProposeOptions) throws {
-        if proposing.isAsked, !query.isEmpty {
+        if proposing.isAsked, !query.names.isEmpty {
             throw ValidationError("a proposal is released when somebody approves it, to all clients at once")
         }
         if stages != nil, wait.isAboutClients {
@@ -69,20 +63,15 @@ struct StagingOptions: ParsableArguments {
     }
 
     /// Query of the request.
-    var query: [URLQueryItem] {
+    var query: RequestQuery {
         let manner: String? = stages != nil ? "staged" : instant ? "instant" : nil
-        let pairs: [(String, String?)] = [
-            ("release", manner), ("stages", stages?.filter { $0 != " " }), ("every", every?.inMilliseconds),
-            ("bake", bake?.inMilliseconds), ("first", first), ("anonymous", anonymous?.rawValue),
-            ("onTooLittle", onTooLittle?.rawValue), ("gates", gates), ("supersede", supersede ? "true" : nil),
-            ("reason", reason),
+        return [
+            "release": manner, "stages": stages?.filter { $0 != " " },
+            "every": every?.inMilliseconds, "bake": bake?.inMilliseconds, "first": first,
+            "anonymous": anonymous?.rawValue, "onTooLittle": onTooLittle?.rawValue, "gates": gates,
+            "supersede": supersede ? "true" : nil, "reason": reason,
         ]
-        return pairs.filter { $0.1 != nil }.map { URLQueryItem(name: $0.0, value: $0.1) }
     }
-}
-
-extension Span {
-    fileprivate var inMilliseconds: String { "\(Int64(duration / .milliseconds(1)))ms" }
 }
 
 /// Numbers of the clients connected now that each stage would reach.
@@ -140,7 +129,7 @@ extension TemplateAPI {
     /// fail.
     func audience(of staging: StagingOptions) async -> StageAudience? {
         guard let stages = staging.stages,
-            let audience = try? await read("/audience", version: nil)
+            let audience = try? await read("/audience")
         else { return nil }
         return StageAudience(stages: stages, audience: audience, splitsAddresses: staging.anonymous == .address)
     }

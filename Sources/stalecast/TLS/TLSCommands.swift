@@ -8,7 +8,7 @@ import StalecastWire
 /// `stalecast tls …`: certificates.
 struct TLS: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "tls", abstract: "Look at certificates, or make one to try TLS out.",
+        abstract: "Look at certificates, or make one to try TLS out.",
         discussion: """
             Examples:
               stalecast tls check config.example.com:8443
@@ -21,7 +21,6 @@ extension TLS {
     /// `stalecast tls check`: what a server or a file shows.
     struct Check: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "check",
             abstract: "Show the certificates of a server or a file: names, key, days left.",
             discussion: """
                 A server is asked as a client would, and has to be trusted: by the system's authorities, or those of \
@@ -34,13 +33,11 @@ extension TLS {
                   stalecast tls check --ca-file ca.pem --json localhost:8080
                 """)
 
-        @Argument(
-            help: ArgumentHelp("HOST:PORT, https://HOST, or a PEM file.", valueName: "target"), completion: .file())
+        @Argument(help: .value("target", "HOST:PORT, https://HOST, or a PEM file."), completion: .file())
         var target: String
 
         @Option(
-            help: ArgumentHelp("PEM file of a server's authorities (default: the system's).", valueName: "file"),
-            completion: .file())
+            help: .value("file", "PEM file of a server's authorities (default: the system's)."), completion: .file())
         var caFile: String?
 
         @Option(help: "Fewer days left than these are too few.")
@@ -134,7 +131,6 @@ extension TLS {
     /// `stalecast tls dev`: a certificate for this machine.
     struct Dev: ParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "dev",
             abstract: "Make a certificate for localhost, and an authority that clients can trust.",
             discussion: """
                 Writes ca.pem, localhost.pem and localhost.key. The authority's key is not kept: nothing else can be \
@@ -146,12 +142,10 @@ extension TLS {
                   stalecast watch --ca-file tls/ca.pem
                 """)
 
-        @Option(
-            help: ArgumentHelp("Directory to write to; made if it is not there.", valueName: "dir"),
-            completion: .directory)
+        @Option(help: .value("dir", "Directory to write to; made if it is not there."), completion: .directory)
         var to: String
 
-        @Option(help: ArgumentHelp("A further DNS name or address; may be given several times.", valueName: "name"))
+        @Option(help: .value("name", "A further DNS name or address; may be given several times."))
         var name: [String] = []
 
         @Flag(help: "Replace files that are there.")

@@ -1,4 +1,3 @@
-import Foundation
 import StalecastWire
 
 extension Watcher {
@@ -20,11 +19,12 @@ extension Watcher {
         }
 
         /// The query of `/v1/events`, `/v1/poll` and `/v1/state`.
-        var query: [URLQueryItem] {
-            topics.map { URLQueryItem(name: "topic", value: $0.description) } + [
-                URLQueryItem(name: "project", value: scope.project.description),
-                URLQueryItem(name: "namespace", value: scope.namespace.description),
-            ] + (have.map { [URLQueryItem(name: "have", value: String($0))] } ?? [])
+        var query: RequestQuery {
+            let rest: RequestQuery = [
+                "project": scope.project.description, "namespace": scope.namespace.description,
+                "have": have.map { String($0) },
+            ]
+            return topics.reduce(rest) { $0 + ["topic": $1.description] }
         }
     }
 }

@@ -127,7 +127,7 @@ struct Watcher {
         }
         let answer: HTTPAnswer
         do {
-            let question = try address.request("/v1/poll", request.query + [URLQueryItem(name: "wait", value: "0")])
+            let question = try address.request("/v1/poll", request.query + ["wait": "0"])
             answer = try await HTTPAnswer.of(question, patience: .seconds(20))
         } catch let failure as OutboundFailure {
             try Task.checkCancellation()

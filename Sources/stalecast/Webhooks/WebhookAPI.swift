@@ -1,5 +1,4 @@
 import ArgumentParser
-import Foundation
 import StalecastWire
 
 /// Options for the webhooks' project on a daemon.
@@ -55,14 +54,10 @@ struct WebhookTarget: ParsableArguments {
 
 /// Options for the secret of a webhook: where one comes from, and where a new one goes.
 struct WebhookSecretOptions: ParsableArguments {
-    @Option(
-        help: ArgumentHelp("Use the secret in this file (whsec_… or whsk_…) instead.", valueName: "file"),
-        completion: .file())
+    @Option(help: .value("file", "Use the secret in this file (whsec_… or whsk_…) instead."), completion: .file())
     var secretFile: String?
 
-    @Option(
-        help: ArgumentHelp("Write the secret into this file, which must not exist.", valueName: "file"),
-        completion: .file())
+    @Option(help: .value("file", "Write the secret into this file, which must not exist."), completion: .file())
     var saveSecret: String?
 
     func given() throws(CommandFailure) -> String? {
@@ -101,7 +96,7 @@ struct WebhookAPI: Sendable {
 
     /// - Parameter mask: paths to set; those the settings lack go back to their defaults.
     func update(_ id: String, _ settings: JSONValue, mask: [String]) async throws(CommandFailure) -> JSONValue {
-        let query = [URLQueryItem(name: "updateMask", value: mask.joined(separator: ","))]
+        let query: RequestQuery = ["updateMask": mask.joined(separator: ",")]
         return try await client.send("PATCH", "\(collection)/\(id)", query: query, body: settings, changes: true).json()
     }
 
@@ -118,30 +113,13 @@ struct WebhookAPI: Sendable {
 
     /// Every webhook, oldest first.
     func list() async throws(CommandFailure) -> [JSONValue] {
-        try await pages(collection, "webhooks", limit: .max).items
+        try await client.list("webhooks", collection, pageSize: Self.maxPageSize).items
     }
 
     /// `attempts` or `deadLetters` of a webhook, newest first, at most `limit`.
     func list(
         _ member: String, of id: String, limit: Int
     ) async throws(CommandFailure) -> (items: [JSONValue], hasMore: Bool) {
-        try await pages("\(collection)/\(id)/\(member)", member, limit: limit)
-    }
-
-    private func pages(
-        _ path: String, _ member: String, limit: Int
-    ) async throws(CommandFailure) -> (items: [JSONValue], hasMore: Bool) {
-        var items: [JSONValue] = []
-        var next: String?
-        repeat {
-            let size = min(limit - items.count, Self.maxPageSize)
-            var query = [URLQueryItem(name: "pageSize", value: String(size))]
-            if let next { query.append(URLQueryItem(name: "pageToken", value: next)) }
-            let page = try await client.send("GET", path, query: query).json()
-            let found = page[member]?.array ?? []
-            items += found
-            next = found.isEmpty ? nil : page["nextPageToken"]?.string
-        } while next != nil && items.count < limit
-        return (items, next != nil)
+        try await client.list(member, "\(collection)/\(id)/\(member)", limit: limit, pageSize: Self.maxPageSize)
     }
 }

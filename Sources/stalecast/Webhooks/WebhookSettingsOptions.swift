@@ -9,9 +9,10 @@ import StalecastWire
 struct WebhookSettingsOptions: ParsableArguments {
     @Option(
         name: .customLong("topic"),
-        help: ArgumentHelp(
-            "Topic it hears of, repeatable (default: PUSH_RC); stalecast.webhooks brings messages about webhooks.",
-            valueName: "name"), completion: .topics)
+        help: .value(
+            "name",
+            "Topic it hears of, repeatable (default: PUSH_RC); stalecast.webhooks brings messages about webhooks."),
+        completion: .topics)
     var topics: [String] = []
 
     @Option(
@@ -24,39 +25,35 @@ struct WebhookSettingsOptions: ParsableArguments {
         completion: .list(["latest", "all", "fifo", "fifo-advance"]))
     var mode: String?
 
-    @Option(
-        name: .customLong("header"),
-        help: ArgumentHelp("Header sent with every request, repeatable.", valueName: "name: value"))
+    @Option(name: .customLong("header"), help: .value("name: value", "Header sent with every request, repeatable."))
     var headers: [String] = []
 
-    @Option(help: ArgumentHelp("Attempts per second at most, 0.001 to 1000.", valueName: "rate"))
+    @Option(help: .value("rate", "Attempts per second at most, 0.001 to 1000."))
     var maxPerSecond: Double?
 
-    @Option(help: ArgumentHelp("For one attempt, 1s to 60s (default: 15s).", valueName: "time"))
+    @Option(help: .value("time", "For one attempt, 1s to 60s (default: 15s)."))
     var timeout: Span?
 
-    @Option(help: ArgumentHelp("Between two deliveries of one scope, 0s (default) to 1d.", valueName: "time"))
+    @Option(help: .value("time", "Between two deliveries of one scope, 0s (default) to 1d."))
     var minInterval: Span?
 
-    @Option(
-        help: ArgumentHelp(
-            "The receiver's private authority (PEM), a file in webhooks.filesDirectory.", valueName: "name"))
+    @Option(help: .value("name", "The receiver's private authority (PEM), a file in webhooks.filesDirectory."))
     var receiverCaFile: String?
 
-    @Option(help: ArgumentHelp("Client certificate (PEM), a file there.", valueName: "name"))
+    @Option(help: .value("name", "Client certificate (PEM), a file there."))
     var certificateFile: String?
 
-    @Option(help: ArgumentHelp("The client certificate's key (PEM), a file there.", valueName: "name"))
+    @Option(help: .value("name", "The client certificate's key (PEM), a file there."))
     var keyFile: String?
 
     @Option(
         help: "public or internal: whether private networks may be called.", completion: .list(["public", "internal"]))
     var addressProfile: String?
 
-    @Option(help: ArgumentHelp("For fcm: the service account's key (JSON), a file there.", valueName: "name"))
+    @Option(help: .value("name", "For fcm: the service account's key (JSON), a file there."))
     var serviceAccountFile: String?
 
-    @Option(help: ArgumentHelp("For fcm: where tokens are fetched, if not at the key's token_uri.", valueName: "url"))
+    @Option(help: .value("url", "For fcm: where tokens are fetched, if not at the key's token_uri."))
     var tokenUrl: String?
 
     @Option(

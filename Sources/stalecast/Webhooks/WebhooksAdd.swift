@@ -6,7 +6,6 @@ extension Webhooks {
     /// `stalecast webhooks add`: registers a URL.
     struct Add: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "add",
             abstract: "Register a URL; shows its secret, this once.",
             discussion: """
                 Requests are signed as Standard Webhooks 1.0.0 says: give the secret to the receiver's library. With \
@@ -53,7 +52,6 @@ extension Webhooks {
     /// `stalecast webhooks update`: changes settings.
     struct Update: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "update",
             abstract: "Change settings of a webhook; what is not named stays.",
             discussion: """
                 Lists (--topic, --header) replace what was there. --reset puts a setting back to its default.
@@ -76,8 +74,7 @@ extension Webhooks {
 
         @Option(
             name: .customLong("reset"),
-            help: ArgumentHelp(
-                "Setting to put back to its default, as the API names it; repeatable.", valueName: "path"))
+            help: .value("path", "Setting to put back to its default, as the API names it; repeatable."))
         var resets: [String] = []
 
         @OptionGroup var options: WebhookOptions

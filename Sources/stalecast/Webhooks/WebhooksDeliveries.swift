@@ -5,7 +5,6 @@ extension Webhooks {
     /// `stalecast webhooks test`: one message now.
     struct Test: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "test",
             abstract: "Send a test message now and show how it went.",
             discussion: """
                 Exit codes: 0 the receiver took it, 1 it did not; the others as for every command.
@@ -32,7 +31,6 @@ extension Webhooks {
     /// `stalecast webhooks attempts`: what was tried.
     struct Attempts: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "attempts",
             abstract: "List what was tried, newest first, with the time each phase took.",
             discussion: """
                 Examples:
@@ -75,7 +73,6 @@ extension Webhooks {
     /// `stalecast webhooks redeliver`: a version once more.
     struct Redeliver: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "redeliver",
             abstract: "Send a version once more, the newest unless another is named.",
             discussion: """
                 Examples:
@@ -86,14 +83,10 @@ extension Webhooks {
 
         @OptionGroup var target: WebhookTarget
 
-        @Option(
-            help: ArgumentHelp("The version to send (default: the newest).", valueName: "number"),
-            completion: .versionNumbers)
+        @Option(help: .value("number", "The version to send (default: the newest)."), completion: .versionNumbers)
         var versionNumber: Int64?
 
-        @Option(
-            help: ArgumentHelp("Namespace: firebase (client) or firebase-server.", valueName: "name"),
-            completion: .namespaces)
+        @Option(help: .value("name", "Namespace: firebase (client) or firebase-server."), completion: .namespaces)
         var namespace = "firebase"
 
         @OptionGroup var options: WebhookOptions
@@ -113,7 +106,6 @@ extension Webhooks {
     /// `stalecast webhooks recover`: everything since a time.
     struct Recover: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "recover",
             abstract: "Owe again what was published since a time.",
             discussion: """
                 A webhook of mode latest gets the newest version once; all and fifo get every version since then.
@@ -126,8 +118,7 @@ extension Webhooks {
 
         @OptionGroup var target: WebhookTarget
 
-        @Option(
-            help: ArgumentHelp("A time such as 2026-11-20T08:00:00Z, or how long ago: 30m, 2h, 3d.", valueName: "time"))
+        @Option(help: .value("time", "A time such as 2026-11-20T08:00:00Z, or how long ago: 30m, 2h, 3d."))
         var since: PastTime
 
         @OptionGroup var options: WebhookOptions
@@ -140,7 +131,6 @@ extension Webhooks {
     /// `stalecast webhooks dead-letters`: what was given up.
     struct DeadLetters: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "dead-letters",
             abstract: "List the messages that were given up, oldest first.",
             discussion: """
                 Only modes all, fifo and fifo-advance give messages up; latest keeps trying the newest version.
@@ -167,7 +157,6 @@ extension Webhooks {
     /// `stalecast webhooks redrive`: dead letters once more.
     struct Redrive: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "redrive",
             abstract: "Send messages that were given up once more, all or one.",
             discussion: """
                 Examples:
@@ -177,7 +166,7 @@ extension Webhooks {
 
         @OptionGroup var target: WebhookTarget
 
-        @Option(help: ArgumentHelp("One of `dead-letters` (default: all).", valueName: "id"))
+        @Option(help: .value("id", "One of `dead-letters` (default: all)."))
         var letter: String?
 
         @OptionGroup var options: WebhookOptions

@@ -5,7 +5,6 @@ extension Webhooks {
     /// `stalecast webhooks list`: all of a project.
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "list",
             abstract: "List the webhooks of a project, oldest first.",
             discussion: """
                 LAG is how many versions the receiver is behind, over all namespaces; in mode latest they are one message. \
@@ -47,7 +46,6 @@ extension Webhooks {
     /// `stalecast webhooks show`: one.
     struct Show: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "show",
             abstract: "Show a webhook, its state, and what is owed to it.",
             discussion: """
                 Examples:
@@ -66,7 +64,6 @@ extension Webhooks {
     /// `stalecast webhooks remove`: for good.
     struct Remove: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "remove",
             abstract: "Remove a webhook and everything owed to it.",
             discussion: """
                 `stalecast webhooks pause` stops one and keeps what is owed.

@@ -8,7 +8,6 @@ extension Webhooks {
     /// `stalecast webhooks listen`: a receiver to look at requests with.
     struct Listen: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "listen",
             abstract: "Receive webhooks here and show them, with what their signatures are worth.",
             discussion: """
                 A receiver for trying things out: it answers 204, echoes challenges and grants CloudEvents' OPTIONS. The \
@@ -22,23 +21,19 @@ extension Webhooks {
                   stalecast webhooks listen --forward-to http://127.0.0.1:3000/hook
                 """)
 
-        @Option(help: ArgumentHelp("Where to listen.", valueName: "host:port"))
+        @Option(help: .value("host:port", "Where to listen."))
         var listen = "127.0.0.1:9000"
 
-        @Option(
-            help: ArgumentHelp(
-                "File with the secret or public key; without it signatures are not checked.", valueName: "file"))
+        @Option(help: .value("file", "File with the secret or public key; without it signatures are not checked."))
         var secretFile: String?
 
-        @Option(
-            help: ArgumentHelp(
-                "Pass requests on to this URL, and answer what it answers; 502 where it does not.", valueName: "url"))
+        @Option(help: .value("url", "Pass requests on to this URL, and answer what it answers; 502 where it does not."))
         var forwardTo: String?
 
-        @Option(help: ArgumentHelp("What requests are answered with, without --forward-to.", valueName: "code"))
+        @Option(help: .value("code", "What requests are answered with, without --forward-to."))
         var status = 204
 
-        @Option(help: ArgumentHelp("End after so many requests.", valueName: "number"))
+        @Option(help: .value("number", "End after so many requests."))
         var count: Int?
 
         @OptionGroup var outputOptions: OutputOptions

@@ -6,7 +6,6 @@ extension Webhooks {
     /// `stalecast webhooks new-secret`: for the configuration file's `secretFiles`.
     struct NewSecret: ParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "new-secret",
             abstract: "Make a signing secret, for secretFiles of the configuration file or for tests.",
             discussion: """
                 Needs no daemon. For ed25519 the public key, which the receiver gets, goes to standard error.
@@ -40,7 +39,6 @@ extension Webhooks {
     /// `stalecast webhooks sign`: what the daemon would put into the headers.
     struct Sign: ParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "sign",
             abstract: "Sign a body as the daemon does, to try a receiver without one.",
             discussion: """
                 Needs no daemon. Prints the three headers. With --lines every line of standard input is a JSON object \
@@ -58,13 +56,13 @@ extension Webhooks {
 
         @Option(
             name: .customLong("secret-file"),
-            help: ArgumentHelp("File with a secret; repeatable, the current one first.", valueName: "file"))
+            help: .value("file", "File with a secret; repeatable, the current one first."))
         var secretFiles: [String]
 
-        @Option(help: ArgumentHelp("webhook-id (default: a random one).", valueName: "text"))
+        @Option(help: .value("text", "webhook-id (default: a random one)."))
         var id: String?
 
-        @Option(help: ArgumentHelp("webhook-timestamp, seconds since 1970 (default: now).", valueName: "seconds"))
+        @Option(help: .value("seconds", "webhook-timestamp, seconds since 1970 (default: now)."))
         var timestamp: Int64?
 
         @Flag(help: "Sign each line of standard input.")
@@ -133,7 +131,6 @@ extension Webhooks {
     /// `stalecast webhooks check-signature`: a receiver's view, to find out why its library refuses.
     struct CheckSignature: ParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "check-signature",
             abstract: "Say whether a request was signed with a secret, and if not, why.",
             discussion: """
                 Needs no daemon. The body must be exactly the bytes received.
@@ -148,18 +145,16 @@ extension Webhooks {
         @Argument(help: "File with the body; - reads standard input.")
         var body = "-"
 
-        @Option(
-            help: ArgumentHelp("File with the secret, or with the public key (whpk_…).", valueName: "file"),
-            completion: .file())
+        @Option(help: .value("file", "File with the secret, or with the public key (whpk_…)."), completion: .file())
         var secretFile: String
 
-        @Option(help: ArgumentHelp("webhook-id of the request.", valueName: "text"))
+        @Option(help: .value("text", "webhook-id of the request."))
         var id: String
 
-        @Option(help: ArgumentHelp("webhook-timestamp of the request.", valueName: "seconds"))
+        @Option(help: .value("seconds", "webhook-timestamp of the request."))
         var timestamp: String
 
-        @Option(help: ArgumentHelp("webhook-signature of the request.", valueName: "text"))
+        @Option(help: .value("text", "webhook-signature of the request."))
         var signature: String
 
         @Flag(help: "Do not look at the time; without it, 300 s from now is too far.")

@@ -6,7 +6,6 @@ extension Webhooks {
     /// `stalecast webhooks pause`.
     struct Pause: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "pause",
             abstract: "Send nothing more until it is resumed; what is owed stays owed.",
             discussion: "Example:\n  stalecast webhooks pause wh_4n3xqv7pqk2yb6l5m7ta")
 
@@ -19,7 +18,6 @@ extension Webhooks {
     /// `stalecast webhooks resume`.
     struct Resume: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "resume",
             abstract: "End a pause; the newest version goes out at once.",
             discussion: "Example:\n  stalecast webhooks resume wh_4n3xqv7pqk2yb6l5m7ta")
 
@@ -32,7 +30,6 @@ extension Webhooks {
     /// `stalecast webhooks enable`.
     struct Enable: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "enable",
             abstract: "Put a webhook that was disabled after long failure to work again.",
             discussion: """
                 The newest version goes out at once, whatever was missed meanwhile.
@@ -50,7 +47,6 @@ extension Webhooks {
     /// `stalecast webhooks verify`.
     struct Verify: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "verify",
             abstract: "Ask the receiver for its consent now.",
             discussion: """
                 For webhooks with --verification challenge or cloudevents. The daemon asks by itself after `add` and after a \
@@ -69,7 +65,6 @@ extension Webhooks {
     /// `stalecast webhooks rotate-secret`.
     struct RotateSecret: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "rotate-secret",
             abstract: "Make a new secret, shown this once; the old one goes on signing for a while.",
             discussion: """
                 Until the grace period is over every request carries a signature of each key, so that the receiver can \
@@ -85,7 +80,7 @@ extension Webhooks {
 
         @OptionGroup var target: WebhookTarget
 
-        @Option(help: ArgumentHelp("How long the old secret goes on signing, 0s to 7d.", valueName: "time"))
+        @Option(help: .value("time", "How long the old secret goes on signing, 0s to 7d."))
         var gracePeriod = Span(.seconds(86_400))
 
         @Option(help: "hmac-sha256 or ed25519 (default: as before).")
