@@ -1,3 +1,5 @@
+import StalecastHTTP
+
 /// Takes HTTP's chunked framing (RFC 9112 §7.1) off a body that arrives in pieces cut anywhere.
 package struct ChunkDecoder {
     package init() {}
@@ -56,21 +58,13 @@ package struct ChunkDecoder {
         if byte == 0x0A {
             guard digits > 0 else { return state = .broken }
             state = value == 0 ? .trailer(isEmptyLine: true) : .payload(left: value)
-        } else if let digit = Self.hexDigit(byte), !isExtension {
-            state = digits < 8 ? .length(value: value << 4 | digit, digits: digits + 1, isExtension: false) : .broken
+        } else if let digit = PercentEncoding.hexDigit(byte), !isExtension {
+            state =
+                digits < 8 ? .length(value: value << 4 | Int(digit), digits: digits + 1, isExtension: false) : .broken
         } else if isExtension || [0x0D, 0x3B, 0x20, 0x09].contains(byte) {
             state = .length(value: value, digits: digits, isExtension: true)
         } else {
             state = .broken
-        }
-    }
-
-    private static func hexDigit(_ byte: UInt8) -> Int? {
-        switch byte {
-        case 0x30...0x39: Int(byte) - 0x30
-        case 0x41...0x46: Int(byte) - 0x37
-        case 0x61...0x66: Int(byte) - 0x57
-        default: nil
         }
     }
 }

@@ -23,10 +23,7 @@ package struct InvalidationParser: Sendable {
     /// A message is some hundred bytes; whatever grows beyond this is no stream of invalidations.
     package static let maxMessageBytes = 64 * 1024
 
-    private var object: [UInt8] = []
-    private var depth = 0
-    private var isInString = false
-    private var isEscaped = false
+    private var objects = JSONObjectScanner(maxBytes: maxMessageBytes)
 
     package init() {}
 
@@ -34,40 +31,14 @@ package struct InvalidationParser: Sendable {
     package mutating func receive(_ bytes: some Sequence<UInt8>) throws(Failure) -> [Invalidation] {
         var messages: [Invalidation] = []
         for byte in bytes {
-            guard try take(byte) else { continue }
-            messages.append(try Self.message(object))
-            object.removeAll(keepingCapacity: true)
+            switch objects.take(byte) {
+            case .whole(let object): messages.append(try Self.message(object))
+            case .between where !" \t\n\r[,]".utf8.contains(byte):
+                throw Failure("the stream has something else than JSON objects")
+            default: if objects.isTooLong { throw Failure("a message is larger than 64 KiB") }
+            }
         }
         return messages
-    }
-
-    /// - Returns: whether `object` is complete.
-    private mutating func take(_ byte: UInt8) throws(Failure) -> Bool {
-        if depth == 0 { return try begin(byte) }
-        object.append(byte)
-        if object.count > Self.maxMessageBytes { throw Failure("a message is larger than 64 KiB") }
-        switch byte {
-        case _ where isEscaped: isEscaped = false
-        case UInt8(ascii: "\\") where isInString: isEscaped = true
-        case UInt8(ascii: "\"") where isInString: isInString = false
-        case _ where isInString: break
-        case UInt8(ascii: "\""): isInString = true
-        case UInt8(ascii: "{"): depth += 1
-        case UInt8(ascii: "}"): depth -= 1
-        default: break
-        }
-        return depth == 0
-    }
-
-    private mutating func begin(_ byte: UInt8) throws(Failure) -> Bool {
-        switch byte {
-        case UInt8(ascii: "{"):
-            depth = 1
-            object.append(byte)
-        case 0x20, 0x09, 0x0A, 0x0D, UInt8(ascii: "["), UInt8(ascii: ","), UInt8(ascii: "]"): break
-        default: throw Failure("the stream has something else than JSON objects")
-        }
-        return false
     }
 
     private static func message(_ bytes: [UInt8]) throws(Failure) -> Invalidation {

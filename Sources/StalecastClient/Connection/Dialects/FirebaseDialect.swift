@@ -10,7 +10,10 @@ package struct FirebaseDialect: LinkDialect {
     private let options: ConnectionOptions
     /// The version that is held; 0 for none.
     package var version: Int64
-    private var objects = JSONObjects()
+    private var objects = JSONObjectScanner(maxBytes: maxBytes)
+
+    /// The longest message that is read.
+    private static let maxBytes = 64 << 10
 
     package init(endpoint: URL, _ stream: FirebaseStreamRequest, options: ConnectionOptions, version: Int64) {
         self.endpoint = endpoint
@@ -47,7 +50,7 @@ package struct FirebaseDialect: LinkDialect {
     private static let sdkVersion = "12.2.0"
 
     package mutating func begin(_ head: ResponseHead) throws(LinkLoss) {
-        objects = JSONObjects()
+        objects = JSONObjectScanner(maxBytes: Self.maxBytes)
         guard head.mediaType == "application/json" else {
             throw LinkLoss(.foreign, "the answer is \(head.mediaType), not a stream of JSON")
         }
@@ -57,10 +60,10 @@ package struct FirebaseDialect: LinkDialect {
         var steps: [DialectStep<Output>] = []
         for byte in bytes {
             switch objects.take(byte) {
-            case .none: break
+            case .between, .inside: break
             case .whole(let object): steps += read(object)
             case .tooLong:
-                steps.append(.output(.invalidMessage("a message is longer than \(JSONObjects.maxBytes) bytes")))
+                steps.append(.output(.invalidMessage("a message is longer than \(Self.maxBytes) bytes")))
             }
         }
         return steps
@@ -84,51 +87,5 @@ package struct FirebaseDialect: LinkDialect {
         }
         if let seconds = message["retryIntervalSeconds"]?.int64 { steps.append(.pause(TimeInterval(max(0, seconds)))) }
         return steps
-    }
-
-    /// Finds whole JSON objects in a text that arrives in pieces cut anywhere, with anything between them. Each byte is
-    /// looked at once.
-    private struct JSONObjects {
-        enum Find {
-            case none
-            case whole([UInt8])
-            /// An object of more than ``maxBytes``, told at its end; it is skipped.
-            case tooLong
-        }
-
-        static let maxBytes = 64 << 10
-
-        private var object: [UInt8] = []
-        /// Depth of braces; 0 outside of objects.
-        private var depth = 0
-        private var isInString = false
-        private var isEscaped = false
-        private var isTooLong = false
-
-        mutating func take(_ byte: UInt8) -> Find {
-            if depth == 0 {
-                guard byte == UInt8(ascii: "{") else { return .none }
-                (object, isTooLong) = ([], false)
-            }
-            if object.count < Self.maxBytes { object.append(byte) } else { isTooLong = true }
-            if isInString {
-                if isEscaped {
-                    isEscaped = false
-                } else if byte == UInt8(ascii: "\\") {
-                    isEscaped = true
-                } else if byte == UInt8(ascii: "\"") {
-                    isInString = false
-                }
-                return .none
-            }
-            switch byte {
-            case UInt8(ascii: "\""): isInString = true
-            case UInt8(ascii: "{"): depth += 1
-            case UInt8(ascii: "}"): depth -= 1
-            default: break
-            }
-            guard depth == 0 else { return .none }
-            return isTooLong ? .tooLong : .whole(object)
-        }
     }
 }
