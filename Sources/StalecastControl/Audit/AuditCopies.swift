@@ -1,15 +1,8 @@
 import Dispatch
+import Foundation
 package import StalecastStore
 package import StalecastWire
 import Synchronization
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#else
-    import Darwin
-#endif
 
 /// Writes the lines of changes whose entries are in the store, and lets the entries go when their lines are durable in
 /// the log's file. A synchronisation for each line would double what a publish waits for, so one is made for ``most`` of

@@ -1,10 +1,4 @@
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#else
-    import Darwin
-#endif
+import Foundation
 
 /// The files of an audit log: `audit.jsonl`, which is written, and before it `audit-<number of its last line>.jsonl`,
 /// which are full.

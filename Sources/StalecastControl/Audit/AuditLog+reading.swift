@@ -1,12 +1,5 @@
+import Foundation
 package import StalecastWire
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#else
-    import Darwin
-#endif
 
 extension AuditLog {
     /// The newest lines of the file that is written now, newest first. Leaves out lines that were cut off. Blocks.

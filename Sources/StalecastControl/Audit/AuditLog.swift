@@ -1,15 +1,8 @@
 import CLinux
+import Foundation
 import StalecastAccess
 package import StalecastWire
 import Synchronization
-
-#if canImport(Glibc)
-    import Glibc
-#elseif canImport(Musl)
-    import Musl
-#else
-    import Darwin
-#endif
 
 /// Log of changes and their authors, as lines of an ``AuditChain`` in `audit.jsonl` of the data directory, mode 0600. A
 /// line is with the kernel before the answer to what it tells of: it survives the end of the process, not the loss of
