@@ -49,6 +49,31 @@ struct Retention: Sendable {
     }
 }
 
+/// Pace of retention in a burst of publishes: every so many are followed by one removal, which writes a page of an index
+/// once for all of them.
+struct RetentionPace: Sendable {
+    private var last: [Scope: (time: Timestamp, publishes: Int)] = [:]
+
+    static let publishes = 16
+    private static let microseconds: Int64 = 60_000_000
+
+    /// Counts a publish.
+    ///
+    /// - Returns: whether retention applies now: to every publish, unless it is one of a burst and a few versions more
+    ///   are less than a tenth of what is kept.
+    mutating func isDue(_ scope: Scope, _ retention: Retention, now: Timestamp) -> Bool {
+        guard let (time, publishes) = last[scope] else {
+            last[scope] = (now, 0)
+            return true
+        }
+        let (passed, overflow) = now.microseconds.subtractingReportingOverflow(time.microseconds)
+        let isBurst = !overflow && (0..<Self.microseconds).contains(passed) && publishes + 1 < Self.publishes
+        let waits = isBurst && retention.maxVersions > 10 * Self.publishes
+        last[scope] = waits ? (time, publishes + 1) : (now, 0)
+        return !waits
+    }
+}
+
 /// Whether the wall clock may be believed when it says that versions are old. A clock that is ahead (wrong time source,
 /// a machine that was resumed) would otherwise take versions away that do not come back when it does.
 ///

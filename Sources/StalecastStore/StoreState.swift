@@ -13,6 +13,7 @@ struct StoreState: Sendable {
     var failureHandler: (@Sendable (String) -> Void)?
     var figures = TemplateStore.Figures()
     var clock = ClockWitness()
+    var retentionPace = RetentionPace()
     var auditBacklog = AuditBacklog()
     /// Size of the write-ahead log from which the next checkpoint is tried.
     var checkpointAt: Int64

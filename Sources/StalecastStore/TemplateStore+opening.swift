@@ -32,12 +32,13 @@ extension TemplateStore {
                     let (epoch, head) = try settleReplica(database, mark, $0, directory, log)
                     return (epoch, head, false)
                 } ?? settleEpoch(database, mark, isNew: isNew, log)
-            let (current, releases) = try database.read {
-                (try VersionTable.allCurrent($0), try ReleaseTable.newest($0))
+            let (current, releases, floors) = try database.read {
+                (try VersionTable.allCurrent($0), try ReleaseTable.newest($0), try NumberFloors.stored($0))
             }
             let parts = TemplateStore.Parts(
                 directory: directory, projects: projects, lock: lock, database: database, mark: mark, epoch: epoch,
-                beganAnew: beganAnew, currentTemplates: CurrentTemplates(current, head: head), releases: releases)
+                beganAnew: beganAnew, currentTemplates: CurrentTemplates(current, head: head), releases: releases,
+                floors: floors)
             let store = TemplateStore(parts, configuration: configuration, log: log)
             store.beginSweep()
             return store

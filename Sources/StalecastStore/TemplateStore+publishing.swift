@@ -184,6 +184,7 @@ extension TemplateStore {
         var stage = CommitFault.Stage.beforeCommit
         do {
             try db.run("BEGIN IMMEDIATE TRANSACTION")
+            try assertOnlyWriter(db)
             var ends = WriterEnds(currentTemplates)
             let made = try batch.map { try append($0, &ends, db) }
             guard ends.head > currentTemplates.head else {
@@ -212,12 +213,11 @@ extension TemplateStore {
         let version: StoredVersion
         do {
             try checkRelease(candidate)
-            try assertOnlyWriter(scope, ends[scope], db)
             version = try make(candidate, ends, now, db)
         } catch let refusal as StoreError {
             return .failure(refusal)
         }
-        try VersionTable.append(version, db)
+        guard try VersionTable.append(version, after: ends[scope]?.version ?? 0, db) else { throw foreignWrite() }
         if let audit = publish.audit { try AuditTable.add(audit, of: version, db) }
         if case .approve(let approval) = candidate {
             let decision = Proposal.Decision(by: approval.by, time: now, version: version.version)
@@ -225,6 +225,10 @@ extension TemplateStore {
         }
         ends.append(version)
         let step = try step(of: candidate, version, now: now, db)
+        let retention = retention
+        guard state.withLock({ $0.retentionPace.isDue(scope, retention, now: now) }) else {
+            return .success((version, 0, publish, step))
+        }
         let removed = try retention.apply(to: scope, now: trustedTime(now), limit: Self.removalsPerPublish, db)
         return .success((version, removed, publish, step))
     }
@@ -238,7 +242,7 @@ extension TemplateStore {
         }
         let next = NextVersion(
             scope: scope, projectNumber: projectNumber, current: ends[scope], head: ends.head,
-            floor: try NumberFloors.number(of: scope, db), now: now)
+            floor: floors[scope], now: now)
         return try next.make(candidate, db)
     }
 
@@ -247,14 +251,15 @@ extension TemplateStore {
 
     /// Memory and database agree as long as no other process writes into the file; a second writer would break the
     /// promise that a version's content never changes.
-    func assertOnlyWriter(_ scope: Scope, _ current: StoredVersion?, _ db: Database) throws {
+    func assertOnlyWriter(_ db: Database) throws {
         let head = try Int64.fetchOne(db.cachedStatement(sql: "SELECT head FROM store")) ?? -1
-        let latest = try VersionTable.latest(scope, db)
-        guard head == Int64(currentTemplates.head), latest == current?.version ?? 0 else {
-            let reason = "somebody else wrote into \(directory.database)"
-            fail(reason)
-            throw StoreError.unavailable("\(reason); nothing was committed; restart the daemon")
-        }
+        guard head == Int64(currentTemplates.head) else { throw foreignWrite() }
+    }
+
+    private func foreignWrite() -> StoreError {
+        let reason = "somebody else wrote into \(directory.database)"
+        fail(reason)
+        return .unavailable("\(reason); nothing was committed; restart the daemon")
     }
 
     /// A mark that cannot be written does not undo a commit: the version is durable, and must be acknowledged.

@@ -135,7 +135,7 @@ extension TemplateStore {
             if reaches { try refuseWithoutSpace() }
             do {
                 try db.beginTransaction(.immediate)
-                try assertOnlyWriter(scope, version, db)
+                try assertOnlyWriter(db)
                 if reaches { try db.run("UPDATE store SET head = ?", [Int64(sequence)]) }
                 try ReleaseTable.put(release, db)
                 stage = .committing

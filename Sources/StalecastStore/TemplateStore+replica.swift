@@ -97,7 +97,7 @@ extension TemplateStore {
                     throw StoreError.unavailable("entry \(shared.change.sequence) of the log came again")
                 }
                 head = shared.change.sequence
-                if let version { try VersionTable.append(version, db) }
+                if let version { _ = try VersionTable.append(version, after: nil, db) }
                 let now = configuration.now()
                 try ReplicaTable.note(shared, at: now, db)
                 let (arrival, changed) = ends.take(shared, version)

@@ -43,13 +43,15 @@ package final class TemplateStore: Sendable {
         mark = parts.mark
         lock = parts.lock
         let retention = Retention(maxVersions: configuration.maxVersionsPerScope, maxAge: configuration.maxVersionAge)
-        terms = Mutex(Terms(retention: retention))
+        terms = Mutex(Terms(floors: parts.floors, retention: retention))
         state = Mutex(
             StoreState(checkpointBytes: configuration.checkpointBytes, minFreeBytes: configuration.minFreeBytes))
     }
 
     /// Terms that change while the store is open. What is nil of a cluster's parts this store does by itself.
     private struct Terms: Sendable {
+        /// Floors as stored at the start. Only those of a replica are raised later, and it reads them from the database.
+        let floors: NumberFloors
         /// Rule for versions that may go.
         var retention: Retention
         var authority: (any VersionAuthority)?
@@ -71,6 +73,8 @@ package final class TemplateStore: Sendable {
 
     /// Makes the proposals, from now on, those of all nodes.
     package func share(_ proposals: SharedProposals) { terms.withLock { $0.proposals = proposals } }
+
+    var floors: NumberFloors { terms.withLock(\.floors) }
 
     /// Rule for versions that may go, as of now.
     var retention: Retention { terms.withLock(\.retention) }
@@ -153,6 +157,7 @@ package final class TemplateStore: Sendable {
         let beganAnew: Bool
         let currentTemplates: CurrentTemplates
         let releases: [Scope: Release]
+        let floors: NumberFloors
     }
 
     /// Something worth a log line. The store has no logger; the daemon turns these into its own.

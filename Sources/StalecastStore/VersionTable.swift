@@ -95,14 +95,19 @@ enum VersionTable {
     }
 
     /// Stores a version as its scope's newest.
-    static func append(_ version: StoredVersion, _ db: Database) throws {
+    ///
+    /// - Parameter former: the newest until now, 0 for none; nil: any.
+    /// - Returns: false, and nothing is stored, when another version is the newest.
+    static func append(_ version: StoredVersion, after former: VersionNumber?, _ db: Database) throws -> Bool {
         let scope = version.scope
-        let scopeID = try Int64.fetchOne(
+        let row = try Int64.fetchOne(
             db.cachedStatement(
                 sql: """
-                    INSERT INTO scope (project, namespace, latest) VALUES (?, ?, ?)
-                    ON CONFLICT (project, namespace) DO UPDATE SET latest = excluded.latest RETURNING id
-                    """), arguments: arguments(scope) + [version.version.rawValue])
+                    INSERT INTO scope (project, namespace, latest) VALUES (?1, ?2, ?3)
+                    ON CONFLICT (project, namespace) DO UPDATE SET latest = excluded.latest
+                        WHERE latest = coalesce(?4, latest) RETURNING id
+                    """), arguments: arguments(scope) + [version.version.rawValue, former?.rawValue])
+        guard let scopeID = row else { return false }
         let metadata = version.metadata
         let keys = version.change.changedKeys.map { JSONValue.array($0.map(JSONValue.string)).text() }
         try db.run(
@@ -113,6 +118,7 @@ enum VersionTable {
                 metadata.description, metadata.updateOrigin.rawValue, metadata.updateType.rawValue,
                 metadata.rollbackSource?.rawValue, version.etag, keys, String(decoding: version.content, as: UTF8.self),
             ])
+        return true
     }
 
     /// Versions with their contents in the order of their commits.

@@ -58,6 +58,21 @@ import Testing
         #expect(try await store.put("x", in: .demoServer).version == 1)
     }
 
+    @Test(arguments: ["UPDATE store SET head = 9", "UPDATE scope SET latest = 9"])
+    func aWriteOfAnotherProcessStopsTheStore(write: String) async throws {
+        let store = try TemplateStore.make(directory)
+        try await store.put(1...2)
+        let file = try DatabaseQueue(path: directory.database)
+        try await file.write { try $0.execute(sql: write) }
+        for value in ["3", "4"] {
+            guard case .unavailable? = await storeError({ try await store.put(value) }) else {
+                Issue.record("was committed")
+                continue
+            }
+        }
+        #expect(try await file.read { try Int.fetchOne($0, sql: "SELECT count(*) FROM version") } == 2)
+    }
+
     @Test func foreignFilesAreRefusedAndUntouched() throws {
         let other = try DatabaseQueue(path: directory.file("other"))
         try other.write { try $0.execute(sql: "CREATE TABLE t (a); PRAGMA user_version = 1") }

@@ -31,6 +31,21 @@ import Testing
         #expect(try await store.numbers() == [5_000_000, 4_000_000, 3_000_000])
     }
 
+    @Test func inABurstFewVersionsStayLonger() async throws {
+        var configuration = StoreConfiguration.make(directory, clock: clock)
+        configuration.maxVersionsPerScope = 161
+        let store = try TemplateStore.open(configuration)
+        for value in 1...200 {
+            try await store.put("\(value)")
+            #expect(store.figures.removed <= UInt64(max(0, value - 161)))
+        }
+        #expect((161...176).contains(try await store.numbers().count))
+        #expect(store.figures.removed > 0)
+        clock.advance(days: 1)
+        try await store.put("201")
+        #expect(try await store.numbers().count == 161)
+    }
+
     /// A sweep is done when a publish that was handed in after it is.
     private func sweep(_ store: TemplateStore) async throws {
         store.beginSweep()
