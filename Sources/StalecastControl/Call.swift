@@ -48,7 +48,7 @@ package struct Call: Sendable {
 
     /// Origin for a version's metadata: the Node Admin SDK names itself.
     var updateOrigin: UpdateOrigin {
-        (self[field: "x-firebase-client"] ?? "").contains("fire-admin-node/") ? .adminSDKNode : .restAPI
+        self[field: "x-firebase-client"]?.contains("fire-admin-node/") == true ? .adminSDKNode : .restAPI
     }
 
     /// Caller for a version's metadata: a key by its id and name, a token by what its issuer says of its subject.

@@ -158,8 +158,10 @@ package struct TopicBoard: Sendable {
         var encodedMessages: [(Topic.Index, EncodedMessage)] = []
         /// Stages that hold the same version share a message.
         var encoded: [Topic.Index: EncodedMessage] = [:]
-        for (index, topic) in topics.enumerated()
-        where topic.scope == change.scope && !topic.isRetired && hears(topic, change) && concerns(topic, audience) {
+        // Most topics are of other scopes: a copy of each would cost more than the message.
+        for index in topics.indices where topics[index].scope == change.scope {
+            let topic = topics[index]
+            guard !topic.isRetired, hears(topic, change), concerns(topic, audience) else { continue }
             let since = topic.latest?.version ?? 0
             let base = topic.base ?? Topic.Index(index)
             if let known = encoded[base], known.message.since == since {
