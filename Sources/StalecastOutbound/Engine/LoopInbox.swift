@@ -29,14 +29,19 @@ final class LoopInbox: Sendable {
 
     init() { wakeDescriptor = stalecast_eventfd() }
 
+    /// Commands that may wait before the loop is woken anyway.
+    private static let mostWaiting = 64
+
     /// False when the loop has ended; the command was not taken.
-    func put(_ command: Command) -> Bool {
+    ///
+    /// - Parameter wakes: false lets the loop sleep, until a later command wakes it or too many wait.
+    func put(_ command: Command, wakes: Bool = true) -> Bool {
         let (taken, ring) = contents.withLock { contents -> (Bool, Bool) in
             guard !contents.isClosed else { return (false, false) }
             contents.commands.append(command)
             puts.wrappingAdd(1, ordering: .releasing)
-            let ring = contents.isAsleep
-            contents.isAsleep = false
+            let ring = contents.isAsleep && (wakes || contents.commands.count >= Self.mostWaiting)
+            if ring { contents.isAsleep = false }
             return (true, ring)
         }
         if ring { stalecast_ring(wakeDescriptor) }

@@ -40,7 +40,11 @@ package final class OutboundEngine: Sendable {
     package func cancel(_ ticket: Ticket) { loop.give(.cancel(ticket)) }
 
     /// Runs `body` on the engine's thread; in order with what the same thread submitted before.
-    package func perform(_ body: @escaping @Sendable () -> Void) { loop.give(.perform(body)) }
+    ///
+    /// - Parameter wakes: false lets the thread sleep: `body` runs before what is submitted next.
+    package func perform(wakes: Bool = true, _ body: @escaping @Sendable () -> Void) {
+        loop.give(.perform(body), wakes: wakes)
+    }
 
     /// Runs `body` on the engine's thread at a time of the monotonic clock (nanoseconds), or soon after.
     @discardableResult

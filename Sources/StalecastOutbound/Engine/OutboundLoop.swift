@@ -67,10 +67,10 @@ final class OutboundLoop: @unchecked Sendable {
 
     func nextNumber() -> UInt64 { numbers.wrappingAdd(1, ordering: .relaxed).oldValue }
 
-    func give(_ command: LoopInbox.Command) {
+    func give(_ command: LoopInbox.Command, wakes: Bool = true) {
         if isCurrent {
             own.append(command)
-        } else if !inbox.put(command) {
+        } else if !inbox.put(command, wakes: wakes) {
             refuse(command)
         }
     }

@@ -4,6 +4,7 @@ package import Logging
 package import StalecastHub
 package import StalecastOutbound
 package import StalecastWire
+import Synchronization
 
 /// Delivers versions to webhooks: at least once the newest (or each, by mode), in order, through failures and restarts.
 ///
@@ -19,6 +20,8 @@ package final class WebhookDelivery: Sendable {
     /// The topics that are about a scope.
     private let bound: Set<TopicName>
     private let opened = Timestamp.now()
+    /// True once this node has had a webhook, or belongs to a cluster that may assign it one.
+    private let hasReceivers = Atomic(false)
 
     package static let fileName = "deliveries.sqlite"
     /// More versions of a scope than a store keeps.
@@ -63,6 +66,7 @@ package final class WebhookDelivery: Sendable {
             ? Set(changes.map(\.scope)).sorted().flatMap { history($0, 0, Self.maxStored) } : changes
         let spread = min(startSpread.nanoseconds, UInt64(webhooks.count) * 2_000_000)
         let opened = opened
+        if !webhooks.isEmpty { expectReceivers() }
         perform { loop in
             loop.take { $0.begin(webhooks, known, image, opened: opened, spread: spread, at: DeliveryLoop.now) }
             loop.sweep()
@@ -81,6 +85,7 @@ package final class WebhookDelivery: Sendable {
         permits: @escaping @Sendable (WebhookID, Duration) -> Bool,
         onJournal: @escaping @Sendable ([JournalEntry]) -> Void
     ) {
+        expectReceivers()
         perform { loop in
             loop.onJournal = onJournal
             loop.take { $0.permits = permits }
@@ -109,8 +114,13 @@ package final class WebhookDelivery: Sendable {
     ///
     /// - Parameter time: of the announcement, monotonic.
     package func announce(_ change: TemplateChange, at time: UInt64) {
-        perform { $0.take { $0.announced(change, at: time) } }
+        let wakes = hasReceivers.load(ordering: .sequentiallyConsistent)
+        perform(wakes: wakes) { $0.take { $0.announced(change, at: time) } }
+        // The first webhook may have come meanwhile, and the thread sleeps again.
+        if !wakes, hasReceivers.load(ordering: .sequentiallyConsistent) { engine.perform {} }
     }
+
+    private func expectReceivers() { hasReceivers.store(true, ordering: .sequentiallyConsistent) }
 
     /// A version was committed that a part of the clients is told of: no webhook hears of it yet, or ever.
     package func pass(over change: TemplateChange) { perform { $0.take { $0.passed(over: change) } } }
@@ -122,6 +132,7 @@ package final class WebhookDelivery: Sendable {
 
     /// A webhook was made or changed.
     package func install(_ webhook: Webhook) {
+        expectReceivers()
         perform { $0.take { $0.installed(webhook, at: OutboundEngine.now()) } }
     }
 
@@ -192,11 +203,11 @@ package final class WebhookDelivery: Sendable {
 
     // MARK: The loop's thread
 
-    private func perform(_ body: @escaping @Sendable (DeliveryLoop) -> Void) {
+    private func perform(wakes: Bool = true, _ body: @escaping @Sendable (DeliveryLoop) -> Void) {
         let (loop, engine) = (loop, engine)
         // Without the engine's thread it is the end, and nothing is told any more: what is owed is found at the next
         // start.
-        engine.perform { if engine.isCurrent { body(loop) } }
+        engine.perform(wakes: wakes) { if engine.isCurrent { body(loop) } }
     }
 
     /// Tells the state something, or asks it.
