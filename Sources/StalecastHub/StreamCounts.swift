@@ -16,8 +16,8 @@ package struct StreamCounts: Sendable, Hashable {
     package var receivedUnknown = 0
     /// Polls it answered.
     package var polls = 0
-    /// Nanoseconds from the announcement until every stream that takes bytes had been written to; 0 before the first
-    /// announcement.
+    /// Nanoseconds from the announcement until every stream that takes bytes had been written to; 0 where there is
+    /// none.
     package var nanoseconds: UInt64 = 0
 
     package init() {}

@@ -43,7 +43,10 @@ final class MemoryCarrier: Carrier {
         var settings = EdgeSettings()
         change(&settings)
         audience = Audience(hub.board, settings)
-        attach { [inbox] event in inbox.events.withLock { $0.append(event) } }
+        attach { [inbox] event, _ in
+            inbox.events.withLock { $0.append(event) }
+            return true
+        }
     }
 
     // MARK: What a test does

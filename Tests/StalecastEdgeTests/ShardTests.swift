@@ -117,6 +117,16 @@ final class PairedClient {
         #expect(lone.shard.lastTally.drops[.peerClosed] == 1 && lone.shard.lastTally.drops[.drain] == 1)
     }
 
+    @Test func aShardWithoutSubscribersIsCountedBeforeItTakesAVersion() throws {
+        let lone = try LoneShard()
+        lone.announce(1)
+        let seen = try #require(lone.hub.propagation.propagation(of: LiveEdge.scope))
+        #expect(seen.state == .noAudience)
+        let late = try lone.adopt("topic=pay&have=0")
+        #expect(lone.run() == [])
+        #expect(late.text().contains("\"latestTemplateVersionNumber\":\"1\""))
+    }
+
     @Test func aDescriptorThatCannotBeWatchedIsLetGo() throws {
         let lone = try LoneShard()
         let request = try StreamRequest(

@@ -29,6 +29,9 @@ extension Audience {
         compare("memberships", members.count, joined)
         compare("backlogs", behind, backlogs.count)
         compare("doomed", 0, doomed.count)
+        if !heard.cover(members.scopes(on: board)) {
+            problems.append("a scope has subscribers, and would not wake the loop")
+        }
         for index in holds.keys where slots[index].pointee.topic == StreamSlot.none {
             problems.append("slot \(index) holds a principal and has no topic")
         }

@@ -24,6 +24,7 @@ package struct Audience {
     var polls = PollNotes()
     var heads = HeadCache()
     var canaries = CanarySeats()
+    var heard = HeardScopes()
     var doomed: [(index: Int32, reason: DropReason)] = []
     /// End of a running drain; nil while there is none.
     var drainEnd: Tick?
@@ -66,12 +67,21 @@ package struct Audience {
     mutating func subscribe(_ index: Int32, to topics: [Topic.Index]) {
         if let hold = settings.access.hold(slots[index].pointee.principal) { holds[index] = hold }
         members.add(index, to: topics)
+        for topic in topics { heard.add(board[topic].scope) }
+    }
+
+    mutating func seatCanary(_ socket: Int32, of scope: Scope) {
+        canaries.add(socket, of: scope)
+        heard.add(scope)
     }
 
     mutating func unsubscribe(_ index: Int32) {
         members.remove(index)
         if !holds.isEmpty { holds[index] = nil }
     }
+
+    /// Drops scopes that no subscriber hears any more.
+    mutating func forgetUnheard() { heard.keep(members.scopes(on: board).union(canaries.scopes)) }
 
     func topics(of index: Int32) -> [Topic.Index] { members.topics(of: index) }
 

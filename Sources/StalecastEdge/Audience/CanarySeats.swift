@@ -9,6 +9,7 @@ struct CanarySeats {
     private var sockets: [Scope: Int32] = [:]
 
     var isEmpty: Bool { sockets.isEmpty }
+    var scopes: Dictionary<Scope, Int32>.Keys { sockets.keys }
 
     /// The socket is the loop's to close from here on.
     mutating func add(_ socket: Int32, of scope: Scope) {

@@ -129,7 +129,9 @@ extension Carrier {
             for index in fired where slots[index].pointee.due == 0 { timerFired(index) }
             for (topic, step) in audience.pacing.steps(at: audience.nowMs) { perform(step, on: topic) }
             releaseDoomed()
-            if hub.countsSubscribers, audience.wheel.now % TimerWheel.ticks(1000) == 0 {
+            guard audience.wheel.now % TimerWheel.ticks(1000) == 0 else { continue }
+            audience.forgetUnheard()
+            if hub.countsSubscribers {
                 let (all, firebase) = audience.members.byScope(on: board)
                 hub.count(all, firebase: firebase, of: self)
             }

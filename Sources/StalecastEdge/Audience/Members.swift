@@ -144,6 +144,11 @@ package struct Members {
         return joined.topics.first { board[$0].name == name } == topic
     }
 
+    /// Scopes that have a member.
+    func scopes(on board: TopicBoard) -> Set<Scope> {
+        Set(lists.indices.lazy.filter { !self.lists[$0].isEmpty }.map { board[Topic.Index($0)].scope })
+    }
+
     /// Subscribers whose messages a scope's changes are, each once; and those of them that are Firebase's streams.
     func byScope(on board: TopicBoard) -> (all: [Scope: Int], firebase: [Scope: Int]) {
         var (counts, firebase): ([Scope: Int], [Scope: Int]) = ([:], [:])

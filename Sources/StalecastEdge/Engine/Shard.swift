@@ -4,8 +4,7 @@ package import Logging
 import StalecastAccess
 import StalecastHTTP
 package import StalecastHub
-import StalecastWire
-import Synchronization
+package import StalecastWire
 
 /// One event loop of the stream engine: accepts, recognises, holds streams and polls, writes messages to them.
 ///
@@ -32,8 +31,7 @@ package final class Shard: Carrier, @unchecked Sendable {
     /// Closes soon a connection of the Front that asks nothing; false when it has none.
     let makeRoomInFront: @Sendable () -> Bool
 
-    /// nil once the shard has stopped.
-    private let inbox = Mutex<[Event]?>([])
+    private let inbox = Inbox<Event>()
     private let gauges = ShardGauges()
     let poller: Poller
     package var audience: Audience
@@ -72,17 +70,23 @@ package final class Shard: Carrier, @unchecked Sendable {
     deinit { input.buffer.deallocate() }
 
     /// Joins the hub; called once before `run()`.
-    package func attach() { attach { [self] in post(.hub($0)) } }
+    package func attach() { attach { [self] in post(.hub($0), for: $1) } }
 
     package var connectionCount: Int { slots.used }
 
     /// Queues an event and wakes the shard; never blocks. Once the shard has stopped it is answered here.
-    package func post(_ event: Event) {
-        let isQueued = inbox.withLock { inbox in
-            inbox?.append(event)
-            return inbox != nil
+    ///
+    /// - Parameter scope: see ``Inbox/post(_:for:)``.
+    /// - Returns: false when the event waits for the next turn.
+    @discardableResult
+    package func post(_ event: Event, for scope: Scope? = nil) -> Bool {
+        switch inbox.post(event, for: scope) {
+        case .wake: poller.ring()
+        case .woken: break
+        case .waits: return false
+        case .closed: answerAfterStop(event)
         }
-        if isQueued { poller.ring() } else { answerAfterStop(event) }
+        return true
     }
 
     /// See ``ShardGauges/lastTally``.
@@ -106,6 +110,8 @@ package final class Shard: Carrier, @unchecked Sendable {
         advanceTimers()
         resumePostponed()
         releaseDoomed()
+        // What waits may seat further subscribers.
+        while let scopes = audience.heard.takeNew() { if inbox.hear(scopes) { takeInbox() } }
         publishTally()
         turns.length = stalecast_monotonic_ns() &- turns.began
     }
@@ -138,6 +144,8 @@ package final class Shard: Carrier, @unchecked Sendable {
 
     private func advanceTimers() {
         let now = stalecast_monotonic_ns()
+        // What nobody here hears did not wake the shard.
+        if hub.newestSequence > board.headSequence { takeInbox() }
         advance(to: Tick((now &- turns.startedAt) / TimerWheel.tickNanoseconds))
         if !poller.isListening, poller.listener >= 0, !isDraining, hasRoom || makeRoom() { poller.setListening(true) }
         finishDrainIfDone()
@@ -156,10 +164,7 @@ package final class Shard: Carrier, @unchecked Sendable {
 
     /// Handles everything posted so far, in order; never from within an event.
     private func takeInbox() {
-        let events = inbox.withLock { inbox in
-            defer { inbox = [] }
-            return inbox ?? []
-        }
+        let events = inbox.take()
         var run: [TopicBoard.Announcement] = []
         for event in events {
             if case .hub(.announcement(let announcement)) = event {
@@ -217,7 +222,7 @@ package final class Shard: Carrier, @unchecked Sendable {
         case .hub(let event): handle(event)
         case .settings(let settings): apply(settings)
         case .adopt(let adoption): adopt(adoption)
-        case .canary(let scope, let socket): audience.canaries.add(socket, of: scope)
+        case .canary(let scope, let socket): audience.seatCanary(socket, of: scope)
         case .accessChanged: recheckAccess()
         case .looked(let index, let generation, let denial, let address):
             looked(at: index, generation, denial, address)
@@ -309,11 +314,7 @@ package final class Shard: Carrier, @unchecked Sendable {
         poller.stopListening()
         drained?()
         drained = nil
-        let unanswered = inbox.withLock { inbox in
-            defer { inbox = nil }
-            return inbox ?? []
-        }
-        for event in unanswered + postponement.items.compactMap(\.event) { answerAfterStop(event) }
+        for event in inbox.close() + postponement.items.compactMap(\.event) { answerAfterStop(event) }
         publishTally()
     }
 

@@ -104,7 +104,7 @@ final class Front: Sendable {
 
     func seatCanary(_ socket: Int32, of scope: Scope) {
         let shard = shards[next.wrappingAdd(1, ordering: .relaxed).oldValue % shards.count]
-        shard.loop.execute { shard.audience.canaries.add(socket, of: scope) }
+        shard.loop.execute { shard.seatCanary(socket, of: scope) }
     }
 
     /// Listens itself; for Edge without the engine.

@@ -108,11 +108,13 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
             shard.settings.countRefusal(.notReady, of: request)
             return refuseForNow(request)
         }
-        guard shard.isBehind else { return arrive(request) }
         // A client that was told of a version elsewhere is never shown an older one here.
-        shard.loop.assumeIsolated().execute { [self] in
-            if shard.connections[ObjectIdentifier(self)] != nil { arrive(request) }
-        }
+        whenCurrent { $0.arrive(request) }
+    }
+
+    /// Does `body` when the loop has taken what clients may have been told of, unless the connection has ended by then.
+    private func whenCurrent(_ body: @escaping (FrontConnection) -> Void) {
+        shard.whenCurrent { [self] in if shard.connections[ObjectIdentifier(self)] != nil { body(self) } }
     }
 
     private func arrive(_ request: FrontRequest) {
@@ -276,6 +278,11 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
 
     /// Over a cap, or when it cannot be said yet who asks: to be tried again.
     func refuseForNow(_ request: FrontRequest) {
+        // The refusal of an invalidation stream names the newest version.
+        whenCurrent { $0.refuseNow(request) }
+    }
+
+    private func refuseNow(_ request: FrontRequest) {
         // Only the renderer's own refusals say that there are too many fetches: connections over a cap, and credentials
         // that cannot be judged yet, are a stranger's choice.
         let operation = operation(request)

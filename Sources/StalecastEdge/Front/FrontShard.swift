@@ -15,7 +15,7 @@ package final class FrontShard: Carrier, @unchecked Sendable {
     let served: ServedTemplates
     let freshness: (any FreshnessGate)?
     let gauges: FrontGauges
-    private let inbox = Mutex<[Hub.Event]>([])
+    private let inbox = Inbox<Hub.Event>()
     package var audience: Audience
     private let startedAt = stalecast_monotonic_ns()
     /// Time that the last turn waited for the loop, in seconds: requests wait as long to be read.
@@ -45,7 +45,7 @@ package final class FrontShard: Carrier, @unchecked Sendable {
     /// Joins the hub and starts the loop's turns.
     func attach() -> EventLoopFuture<Void> {
         loop.submit { [self] in
-            attach { [self] in post($0) }
+            attach { [self] in post($0, for: $1) }
             let turn = TimeAmount.nanoseconds(Int64(TimerWheel.tickNanoseconds))
             loop.scheduleRepeatedTask(initialDelay: .zero, delay: turn) { [self] _ in takeTurn() }
         }
@@ -55,6 +55,7 @@ package final class FrontShard: Carrier, @unchecked Sendable {
         let now = stalecast_monotonic_ns()
         lateness = Double(max(now &- gauges.lastTurn, TimerWheel.tickNanoseconds) - TimerWheel.tickNanoseconds) / 1e9
         gauges.turned(at: now)
+        if hub.newestSequence > board.headSequence { takeInbox() }
         advance(to: tick(at: now))
         if audience.reach.rollouts.hasNews { audience.tellStreamCounts(hub.propagation) }
         publish()
@@ -70,6 +71,7 @@ package final class FrontShard: Carrier, @unchecked Sendable {
     var router: FrontRouter { FrontRouter(board: board, settings: settings, served: served) }
 
     private func publish() {
+        if let scopes = audience.heard.takeNew(), inbox.hear(scopes) { loop.execute { self.takeInbox() } }
         audience.tally.stalled = audience.backlogs.count
         gauges.publish(audience.tally)
     }
@@ -160,32 +162,42 @@ package final class FrontShard: Carrier, @unchecked Sendable {
     // MARK: Events
 
     /// Queues an event; one visit of the loop takes all that are there.
-    private func post(_ event: Hub.Event) {
-        let isFirst = inbox.withLock { inbox in
-            inbox.append(event)
-            return inbox.count == 1
+    ///
+    /// - Returns: false when the event waits for the next turn.
+    private func post(_ event: Hub.Event, for scope: Scope?) -> Bool {
+        switch inbox.post(event, for: scope) {
+        case .wake: loop.execute { self.takeInbox() }
+        case .waits: return false
+        case .woken, .closed: break
         }
-        if isFirst { loop.execute { self.takeInbox() } }
+        return true
     }
 
     private func takeInbox() {
         loop.assertInEventLoop()
         // A loop that is late would count a paced fan-out from a moment long past.
         advance(to: tick(at: stalecast_monotonic_ns()))
-        let events = inbox.withLock { inbox in
-            defer { inbox = [] }
-            return inbox
-        }
-        handle(events)
+        handle(inbox.take())
         publish()
     }
 
-    /// True when a client may have been told of a version that this loop has not taken yet. It is queued on the loop
-    /// when this returns: what the loop is given now runs after it.
-    var isBehind: Bool {
-        guard hub.newestSequence > board.headSequence else { return false }
+    /// True when a client may have been told of a version that this loop has not taken yet.
+    var isBehind: Bool { hub.newestSequence > board.headSequence }
+
+    /// Runs `body` now, or when the loop has taken what clients may have been told of.
+    func whenCurrent(_ body: @escaping () -> Void) {
+        guard isBehind else { return body() }
+        // Waits until the announcement that is under way was posted here.
         _ = hub.headSequence
-        return true
+        loop.assumeIsolated().execute { [self] in
+            takeInbox()
+            body()
+        }
+    }
+
+    func seatCanary(_ socket: Int32, of scope: Scope) {
+        audience.seatCanary(socket, of: scope)
+        publish()
     }
 
     // MARK: Drain
@@ -197,6 +209,8 @@ package final class FrontShard: Carrier, @unchecked Sendable {
     }
 
     func closeAll() {
+        // What is left is for subscribers that are gone now.
+        _ = inbox.close()
         audience.canaries.closeAll()
         http.closeAll()
     }

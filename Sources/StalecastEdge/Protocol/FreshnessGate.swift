@@ -84,7 +84,9 @@ extension FrontConnection {
     ) -> @Sendable (Freshness) -> Void {
         { [self, loop = shard.loop] freshness in
             loop.execute { [self] in
-                if shard.connections[ObjectIdentifier(self)] != nil { body(self, freshness) }
+                shard.whenCurrent { [self] in
+                    if shard.connections[ObjectIdentifier(self)] != nil { body(self, freshness) }
+                }
             }
         }
     }

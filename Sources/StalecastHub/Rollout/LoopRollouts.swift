@@ -44,8 +44,10 @@ package struct LoopRollouts {
     /// It was written to every stream that takes bytes, but for those whose turn comes.
     package mutating func fannedOut(_ change: TemplateChange, nanoseconds: UInt64, polls: Int = 0) {
         guard let place = versions[change.scope]?.lastIndex(where: { $0.sequence == change.sequence }) else { return }
-        versions[change.scope]?[place].streamCounts.nanoseconds = nanoseconds
+        guard let streams = versions[change.scope]?[place].streamCounts.streams else { return }
         versions[change.scope]?[place].streamCounts.polls += polls
+        // A loop with nobody to tell takes announcements late.
+        if streams + polls > 0 { versions[change.scope]?[place].streamCounts.nanoseconds = nanoseconds }
     }
 
     /// A stream ended that was not told of the versions in `range`.

@@ -91,11 +91,15 @@ struct RolloutState {
     }
 
     /// A loop tells how far a version is on its streams.
+    ///
+    /// - Parameter streamCounts: nil is none, unless the loop has told.
     mutating func note(
-        _ streamCounts: StreamCounts, of loop: Int, in scope: Scope, _ sequence: CommitSequence, at now: UInt64
+        _ streamCounts: StreamCounts?, of loop: Int, in scope: Scope, _ sequence: CommitSequence, at now: UInt64
     ) {
         guard let place = rollouts[scope]?.lastIndex(where: { $0.sequence == sequence }) else { return }
-        rollouts[scope]?[place].note(streamCounts, of: loop, isComplete: { [loops] in $0 >= loops }, at: now, &seconds)
+        if streamCounts == nil, rollouts[scope]?[place].loops[loop] != nil { return }
+        rollouts[scope]?[place].note(
+            streamCounts ?? StreamCounts(), of: loop, isComplete: { [loops] in $0 >= loops }, at: now, &seconds)
     }
 
     // MARK: Clients

@@ -86,6 +86,12 @@ package final class RolloutTracker: Sendable {
         state.withLock { $0.versions.note(streamCounts, of: loop, in: scope, sequence, at: now) }
     }
 
+    /// Notes that a loop has no streams for a version, unless the loop has told its counts already.
+    package func noteNoStreams(of loop: Int, in scope: Scope, _ sequence: CommitSequence) {
+        let now = clock()
+        state.withLock { $0.versions.note(nil, of: loop, in: scope, sequence, at: now) }
+    }
+
     /// A stream or a held poll began; see ``RolloutState``.
     package func joined(
         _ client: ClientIdentity, _ scope: Scope, topics: Set<Topic.Index>, isPoll: Bool, held: VersionNumber,

@@ -1,0 +1,42 @@
+import StalecastEdge
+import StalecastWire
+import Testing
+
+@Suite struct InboxTests {
+    let inbox = Inbox<Int>()
+    let heard = Scope.named("heard")
+    let other = Scope.named("other")
+
+    @Test func whatNobodyHearsWaitsForTheNextTurn() {
+        #expect(!inbox.hear([heard]))
+        #expect(inbox.post(1, for: other) == .waits)
+        #expect(inbox.post(2, for: heard) == .wake)
+        #expect(inbox.post(3, for: other) == .woken)
+        #expect(inbox.post(4) == .woken)
+        #expect(inbox.take() == [1, 2, 3, 4])
+        #expect(inbox.post(5, for: other) == .waits)
+        #expect(inbox.post(6) == .wake)
+        #expect(inbox.take() == [5, 6])
+    }
+
+    @Test func aSubscriberThatComesWhileSomethingWaitsIsNotForgotten() {
+        #expect(inbox.post(1, for: heard) == .waits)
+        #expect(inbox.hear([heard]))
+        #expect(inbox.take() == [1])
+        #expect(!inbox.hear([]))
+        #expect(inbox.post(2, for: heard) == .waits)
+    }
+
+    @Test func nothingIsTakenAfterTheEnd() {
+        #expect(inbox.post(1, for: heard) == .waits)
+        #expect(inbox.close() == [1])
+        #expect(inbox.post(2) == .closed)
+        #expect(inbox.take().isEmpty)
+    }
+}
+
+extension Scope {
+    fileprivate static func named(_ name: String) -> Scope {
+        Scope(project: try! ProjectID(name), namespace: LiveEdge.scope.namespace)
+    }
+}
