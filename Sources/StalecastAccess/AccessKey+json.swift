@@ -57,7 +57,8 @@ extension Grant {
         AccessProblem(path, "\"\(word.prefix(40))\" is none of \(words.joined(separator: ", "))")
     }
 
-    /// Null is how some programs write an empty list: it is not to become everything.
+    /// Texts of a list; nil for a list that is left out, which means any. Null is refused: some programs write an empty
+    /// list as null, and it must not mean any.
     private static func texts(_ json: JSONValue?, at path: String) throws(AccessProblem) -> [String]? {
         guard let json else { return nil }
         guard let list = json.array, list.count <= maxPatterns, list.allSatisfy({ $0.string != nil }) else {

@@ -18,7 +18,7 @@ package struct AccessKey: Sendable, Hashable {
 
     package struct Secret: Sendable, Hashable {
         package let digest: SecretDigest
-        /// End of a secret that was replaced; nil for one that was not.
+        /// Time at which a replaced secret stops being valid; nil for the current one.
         package var expiresAt: Timestamp?
 
         package init(_ digest: SecretDigest, expiresAt: Timestamp? = nil) {
@@ -45,7 +45,7 @@ package struct AccessKey: Sendable, Hashable {
         self.expiresAt = expiresAt
     }
 
-    /// Takes a new secret; the one before it is taken until the overlap is over, older ones no longer.
+    /// Takes a new secret. The previous one stays valid until the overlap is over; older ones end now.
     package mutating func rotate(to digest: SecretDigest, at now: Timestamp, overlap: Duration = overlap) {
         let end = now.advanced(by: overlap)
         let former = secrets.prefix(Self.maxSecrets - 1).map { secret in
@@ -54,7 +54,7 @@ package struct AccessKey: Sendable, Hashable {
         secrets = [Secret(digest)] + former
     }
 
-    /// The key as it counts where another state of it is known: revoked once is revoked for good.
+    /// The key, revoked if `known` is: a revocation cannot be taken back by an older or newer state of the key.
     package func keepingRevocation(of known: AccessKey?) -> AccessKey {
         var key = self
         key.revokedAt = [revokedAt, known?.revokedAt].compactMap(\.self).min()
@@ -75,7 +75,8 @@ package struct AccessKey: Sendable, Hashable {
         return end
     }
 
-    /// Grants without those that a publishable key may not have, whatever it was given: it is in apps and pages.
+    /// Grants that take effect. Anyone can read a publishable key in an app or a page, so it never gets more than
+    /// `watch` and `fetch`, whatever it was granted.
     var effectiveGrants: [Grant] {
         guard kind == .publishable else { return grants }
         return grants.map { grant in

@@ -16,17 +16,17 @@ package struct AuditChain: Sendable {
     private var isTorn = false
 
     package static let recovered = "log.recovered"
-    /// Kind of the first line in a file that goes on after a full one.
+    /// Action of the first line of a new file that continues a full one.
     package static let rotated = "log.rotated"
-    /// Kind of the first line in a file that goes on after one that was moved away.
+    /// Action of the first line of a new file that continues a file which was moved away.
     package static let reopened = "log.reopened"
 
-    /// The action of the line with which a daemon goes on after lines that are gone.
+    /// Action of the first line after lines that were found missing.
     package static let lost = "log.lost"
 
     package init() {}
 
-    /// Goes on after a line that is known by its number and hash alone.
+    /// Continues a chain whose last line is known by its number and hash alone.
     package init(after count: Int64, _ hash: String) { (self.count, self.hash) = (count, hash) }
 
     /// Place where a log is broken.
@@ -46,16 +46,16 @@ package struct AuditChain: Sendable {
         return bytes
     }
 
-    /// Goes on after a line that is only the beginning of one.
+    /// Continues after the beginning of a line that was cut off.
     package mutating func resume(afterTorn rest: [UInt8]) {
-        // A line feed that went out alone leaves an empty one.
+        // `rest` is empty when only the line feed of the next line was written.
         if !rest.isEmpty { hash = Self.hash(of: Array(hash.utf8) + rest) }
         isTorn = true
     }
 
-    /// Goes on after a log's last whole line.
+    /// Continues after a log's last whole line.
     ///
-    /// - Throws: when it is no line of a log.
+    /// - Throws: when `line` is not a line of an audit log.
     package mutating func resume(after line: [UInt8]) throws(Fault) {
         // Up to what JSON's numbers are exact to: a damaged file must not make the next number overflow.
         guard let json = try? JSONValue.parse(line), let number = json["seq"]?.int64,

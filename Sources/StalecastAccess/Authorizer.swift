@@ -67,7 +67,7 @@ package final class Authorizer: Sendable {
             if listener == .control { return try tokens.verify(text) }
             switch credentials.verdict {
             case .refused(let denial)?: throw denial
-            // It was good a moment ago, and a crowd has come since.
+            // Its token was verified a moment ago, but so many others came that the cache has dropped it.
             case .good?, .redeemed?, .signedIn?: throw .notReady
             case nil: throw tokens.refusal(of: digest) ?? (tokens.isEmpty ? .unknownIssuer : .unverified)
             }
@@ -91,7 +91,7 @@ package final class Authorizer: Sendable {
         }
     }
 
-    /// Whether a credential has a form that is known here, whichever principal has it; others are for the hook.
+    /// Whether the daemon can judge these credentials itself by their form; the hook is asked about others.
     package func isOwn(_ credentials: Credentials) -> Bool {
         if credentials.ticket != nil { return true }
         return state.withLock { state in
@@ -105,11 +105,11 @@ package final class Authorizer: Sendable {
         }
     }
 
-    /// Text for a cookie in place of these credentials: a key or a token, which is good.
+    /// Text for a session cookie in place of these credentials: the valid key or token itself.
     package func session(for credentials: Credentials) throws(Denial) -> (text: String, expiresAt: Timestamp?) {
         let principal = try admit(credentials, at: .edge)
         let text = state.withLock { state in
-            // What is wrong with it was said when it was admitted.
+            // `admit` has thrown already if the credential is malformed.
             try? state.credential(in: credentials, state.plain)?.text
         }
         guard principal.kind == .key || principal.kind == .token, credentials.ticket == nil, let text else {
@@ -118,11 +118,11 @@ package final class Authorizer: Sendable {
         return (text, principal.expiresAt)
     }
 
-    /// The token among these credentials that ``TokenVerifier/look(at:_:)`` must see before Edge can admit them.
+    /// The token among these credentials that ``TokenVerifier/look(at:_:)`` must verify before Edge can admit them.
     package func unknownToken(in credentials: Credentials) -> String? {
         if tokens.isEmpty || credentials.ticket != nil || credentials.question != nil { return nil }
         let found = state.withLock { state -> String? in
-            // What is wrong with it is said when it is admitted.
+            // A malformed credential is reported by `admit`.
             guard let credential = try? state.credential(in: credentials, state.plain) else { return nil }
             return credential.isInURL ? nil : credential.text
         }
@@ -130,7 +130,7 @@ package final class Authorizer: Sendable {
         return found
     }
 
-    /// Principal of a number in a slot; nil for a credential that is not good any more.
+    /// Principal with this number; nil when its credential is no longer valid.
     package func currentPrincipal(of number: Int32) -> Principal? {
         let now = clock()
         switch PrincipalTable(of: number) {
@@ -173,7 +173,7 @@ package final class Authorizer: Sendable {
 
     /// Replaces the control token, or removes it.
     ///
-    /// - Returns: whether it was.
+    /// - Returns: whether the token changed.
     @discardableResult
     package func setBootstrap(_ digest: SecretDigest?) -> Bool {
         state.withLock { state in
@@ -300,7 +300,7 @@ package final class Authorizer: Sendable {
 }
 
 extension [SecretDigest] {
-    /// Looks at all of them, so that the time says nothing.
+    /// Compares with all of them, so that the time does not show which one matches.
     package func holds(_ digest: SecretDigest) -> Bool {
         reduce(false) { found, known in known.matches(digest) || found }
     }

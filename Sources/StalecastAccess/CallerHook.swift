@@ -162,7 +162,7 @@ package final class CallerHook: Sendable {
         askNext()
     }
 
-    /// Principal of an answered question. Who has just been looked at is not asked for freshness.
+    /// Principal of an answered question. With a `verdict` the answer is new, so its age is not checked.
     func admit(_ digest: SecretDigest, _ verdict: Credentials.Verdict?) throws(Denial) -> Principal {
         if case .refused(let denial)? = verdict { throw denial }
         guard verdict == .good else { throw .unverified }
@@ -233,7 +233,7 @@ struct KnownCallers: Sendable {
             (entries, numbers) = ([:], [:])
             order.reset()
         }
-        // Who is said to be the same once more keeps their number: what is counted by it is counted together.
+        // A principal that the backend names again keeps its number, so that everything counted by it stays together.
         let known = numbers[digest].flatMap { entries[$0]?.principal }
         let same = known.flatMap { $0.id == answer.subject && $0.grants == answer.grants ? $0 : nil }
         let number = same?.number ?? newNumber()

@@ -56,7 +56,7 @@ struct KnownCertificates: Sendable {
     mutating func principal(of certificate: ClientCertificate, at now: Timestamp) throws(Denial) -> Principal? {
         guard let (name, grants) = match(certificate) else { return nil }
         if certificate.expiresAt <= now { throw .expired }
-        // First: the table must not be held by anybody while it changes, or it is copied.
+        // First, because a table that is referenced twice while it changes is copied.
         let number = number(of: certificate)
         return principal(certificate, name, grants, number)
     }

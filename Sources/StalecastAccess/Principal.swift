@@ -81,7 +81,7 @@ package struct Principal: Sendable, Hashable {
 package enum Denial: String, Error, Sendable, CaseIterable {
     /// No credential, and anonymous callers have no grant.
     case missing
-    /// A scheme or a spelling that is none of ours.
+    /// An unknown scheme or spelling.
     case malformed
     /// Two different credentials, or one header twice.
     case ambiguous

@@ -1,7 +1,7 @@
 import StalecastRecords
 
-/// Trouble that keeps entries of the log from the store: reported when it is another, and tried again after pauses that
-/// grow until something was stored. That the log answers meanwhile says nothing of it.
+/// Problem that keeps entries of the log from being stored. It is reported when its reason changes. The node tries
+/// again after pauses that grow until an entry was stored; answers of the log do not end it.
 package struct ApplyStall {
     private var found: (why: String, since: Duration)?
     private var backoff = Backoff()

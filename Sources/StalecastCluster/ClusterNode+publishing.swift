@@ -3,7 +3,7 @@ package import StalecastStore
 import StalecastWire
 
 extension StoreError {
-    /// The error as a publisher hears it whose version is in the log: a failed read does not mean that nothing was
+    /// The error for a publisher whose version is in the log already: a failed read must not say that nothing was
     /// committed.
     package func afterLanding(_ publish: PublishID) -> StoreError {
         if case .readFailed = self { .outcomePending(publish: publish.description) } else { self }
@@ -28,11 +28,11 @@ extension ClusterNode: VersionAuthority {
     /// Publishes under way, and what is remembered of them.
     struct Publishes {
         var runs: [PublishID: Run] = [:]
-        /// Publishes that came to nothing after their publisher was told that the outcome is unknown.
+        /// Publishes that turned out as not committed after their publisher was told that the outcome is unknown.
         var failures: [PublishID] = []
         /// Bytes that each scope brought into the log.
         var budget = LogBudget()
-        /// One has its turn, and the others wait for theirs.
+        /// True while a publish has the turn; the others wait in `queue`.
         var isProposing = false
         var queue: [CheckedContinuation<Void, Never>] = []
 
@@ -40,7 +40,7 @@ extension ClusterNode: VersionAuthority {
         var isAwaited: Bool { runs.values.contains { $0.publisher != nil } }
     }
 
-    /// One publish of this node at a time has a place in view: two would only take it from each other.
+    /// Appends one publish of this node at a time: two would only compete for the next place in the log.
     package func commit(_ pending: PendingVersion) async throws(StoreError) -> StoredVersion {
         let publish = pending.idempotencyKey.map { PublishID(of: $0, using: &random) } ?? .random(using: &random)
         let proposer = Proposer(publish, now: now())
@@ -94,7 +94,7 @@ extension ClusterNode: VersionAuthority {
                 node.drive(publish) { $0.pauseEnded(now: $1) }
             }
         case .offer(let entry):
-            // Another node's, under the same key.
+            // The entry is another node's, under the same idempotency key.
             if publishes.runs[publish]?.version?.change != entry.change { publishes.runs[publish]?.version = nil }
             perform(follower.offered(entry, in: run.session))
             moved()
@@ -103,7 +103,7 @@ extension ClusterNode: VersionAuthority {
         }
     }
 
-    /// The replica has gone on.
+    /// Tells every publish how far the replica has come.
     func moved() {
         guard let epoch = follower.epoch else { return }
         let head = follower.head.sequence
@@ -126,7 +126,7 @@ extension ClusterNode: VersionAuthority {
             }
             let size = isStep ? 0 : drafted.content.count
             guard size <= LogEntry.maxContent else { throw .contentTooLarge(size, most: LogEntry.maxContent) }
-            // The way back must stay open.
+            // Rollbacks and steps of a release need no room: the way back must stay open.
             guard isStep || pending.isRollback || publishes.budget.hasRoom(for: size, of: drafted.scope, now: now())
             else {
                 throw .logFull(drafted.scope)
@@ -138,7 +138,7 @@ extension ClusterNode: VersionAuthority {
             let window = settings.fetchWindow(drafted.scope, drafted.change.notes.isUrgent)
             var change = drafted.change
             change.notes.fetchWindowMs = window
-            // As it is applied, here and everywhere.
+            // The version in the form in which every node applies it.
             let version = StoredVersion(change: change, template: drafted.template, content: drafted.content)
             let entry =
                 isStep
@@ -156,9 +156,9 @@ extension ClusterNode: VersionAuthority {
         }
     }
 
-    /// Entry that was made under its identity before; nil: none that is known.
+    /// Version that was made earlier under this identity; nil: none is known.
     ///
-    /// - Throws: ``StoreError/keyReused(_:)`` when that is not what is asked for.
+    /// - Throws: ``StoreError/keyReused(_:)`` when that version is not the one this request asks for.
     private func recall(
         _ publish: PublishID, _ pending: PendingVersion
     ) async throws(StoreError) -> StoredVersion? {
@@ -169,7 +169,7 @@ extension ClusterNode: VersionAuthority {
         return version
     }
 
-    /// nil when there was nothing to do, which is answered then.
+    /// nil when there is nothing to commit; the publisher has its answer then.
     private func draft(
         _ pending: PendingVersion, _ publish: PublishID
     ) async throws(StoreError) -> (StoredVersion, [Release], isStep: Bool)? {
@@ -238,7 +238,7 @@ extension ClusterNode: VersionAuthority {
         }
     }
 
-    /// Answers with what is stored under its identity, which another node proposed.
+    /// Answers with the stored version of this identity, which another node proposed.
     private func answerMade(_ publish: PublishID, _ pending: PendingVersion) async {
         do throws(StoreError) {
             guard let version = try await recall(publish, pending) else {
@@ -258,16 +258,16 @@ extension ClusterNode: VersionAuthority {
         "the log of the cluster did not take it in time\(reach.trouble.map { " (\($0))" } ?? ""); nothing was committed"
     }
 
-    /// Answers every publisher at once, and asks no more: nothing is learnt in a history that has ended.
+    /// Answers every publisher at once and stops asking the log: a history that has ended gives no more answers.
     func endPublishes() {
         for publish in publishes.runs.keys { drive(publish) { proposer, _ in proposer.historyEnded() } }
     }
 
-    /// Answers every publisher at once. What became of the others is not known for ever: this node ends.
+    /// Answers every publisher at once, because this node ends. Publishes that were reported as unknown stay unknown.
     func abandonPublishes() {
         publishes.runs = publishes.runs.filter { $0.value.publisher != nil }
         endPublishes()
-        // What landed as another node's entry was to be read from the store, by a job that does not come any more.
+        // A publish that landed as another node's entry is answered by a job, and no job begins any more.
         for (publish, run) in publishes.runs {
             run.publisher?.resume(returning: .failure(.outcomePending(publish: publish.description)))
         }
@@ -284,7 +284,7 @@ extension ClusterNode: VersionAuthority {
     private static let keptFailures = 1000
 
     private func resolve(_ publish: PublishID, _ isCommitted: Bool?) {
-        // Under its key it may be sent again, and land.
+        // A publish with an idempotency key may be sent again and land, so it is never remembered as not committed.
         let isKeyed = publishes.runs.removeValue(forKey: publish)?.pending.idempotencyKey != nil
         figures.resolved[isCommitted, default: 0] += 1
         if isCommitted == false, !isKeyed {

@@ -2,25 +2,25 @@ package import StalecastRecords
 package import StalecastStore
 package import StalecastWire
 
-/// A daemon's part in a cluster: keeps its store at the end of the shared log, and gives what is published its place
-/// there. ``Follower``, ``Proposer`` and ``HeadChecks`` decide; this does what they say, and tells them what came of
-/// it.
+/// One node of a cluster: applies the shared log to its store, and appends versions that are published here to the log.
+/// ``Follower``, ``Proposer`` and ``HeadChecks`` decide; the node performs their actions and reports the results to
+/// them. It is an actor because it awaits the log and the store between two changes of its state.
 package actor ClusterNode {
     /// Report for the operator.
     package enum Report: Sendable, Hashable {
-        /// The log gives no answer, or none that can be used; says why. Comes once until ``reachable``, or until it is
-        /// for another reason.
+        /// The log does not answer, or its answer cannot be used; the text is the reason. Reported once until
+        /// ``reachable``, and again when the reason changes.
         case unreachable(String)
         case reachable
-        /// An entry that was read from the log cannot be stored here; says why. It is tried again. Comes once until
-        /// ``appliesAgain``, or until it is for another reason.
+        /// An entry of the log cannot be stored here; the text is the reason. The node tries again. Reported once until
+        /// ``appliesAgain``, and again when the reason changes.
         case cannotApply(String)
         case appliesAgain
         /// The log's history is not the one this node followed; another was begun.
         case renewing
         /// The store must be opened anew as a replica of this epoch: the process has to begin again.
         case foreignEpoch(Epoch)
-        /// Outcome of a publish whose publisher was told that it is not known; nil for ever unknown.
+        /// Outcome of a publish that was reported to its publisher as unknown; nil: it stays unknown.
         case resolved(PublishID, isCommitted: Bool?)
     }
 
@@ -41,13 +41,13 @@ package actor ClusterNode {
         case ended
     }
 
-    /// Looks at the log's head for those who ask whether the replica is at its end.
+    /// Reads of the log's head, for callers that ask whether the replica is at the log's end.
     private struct Looks {
         var checks = HeadChecks()
         var silence = LogSilence()
         var isProbing = false
-        /// Time of the last answer of the log that says that the replica is at its end, also before the process began;
-        /// nil: not known.
+        /// Time of the log's last answer that the replica is at its end, which may be before this process began; nil:
+        /// unknown.
         var verifiedAt: Duration?
     }
 
@@ -103,11 +103,11 @@ package actor ClusterNode {
         looks.verifiedAt = store.verifiedBefore.map { now() - $0 }
     }
 
-    /// Time between two looks at the log's head without a request: finds what a watch did not bring.
+    /// Time between two reads of the log's head without a request; they find entries that a watch missed.
     private static let lookEvery: Duration = .seconds(5)
 
-    /// Follows the log until the task is cancelled. Once; when it returns, no task of the node is left, and every reader
-    /// and publisher has an answer.
+    /// Follows the log until the task is cancelled. Call it once. When it returns, no task of the node is left, and
+    /// every reader and publisher has an answer.
     package func run() async {
         perform(follower.begin())
         await withDiscardingTaskGroup { group in
@@ -139,7 +139,7 @@ package actor ClusterNode {
         abandonPublishes()
     }
 
-    /// Why nothing is published here any more; nil: it is.
+    /// Reason why this node publishes nothing any more; nil while it does.
     var refusal: StoreError? {
         switch life {
         case .following: nil
@@ -151,7 +151,7 @@ package actor ClusterNode {
 
     private static let tick = Duration.milliseconds(50)
 
-    /// Answers readers and publishers whose time is up, as long as any wait: one task for all of them.
+    /// Answers readers and publishers whose time is up; one task for all of them, which ends when none waits.
     func keepTime() {
         if work.isKeepingTime { return }
         work.isKeepingTime = true
@@ -170,7 +170,7 @@ package actor ClusterNode {
     // MARK: Reading
 
     /// Whether the store has everything that was in the log when this was called; nil when the log did not answer in
-    /// time. While the log is silent it says so at once, and one question goes on in the background.
+    /// time. While the log is known to be silent this returns nil at once, and one read goes on in the background.
     package func isCurrent(within time: Duration) async -> Bool? {
         guard looks.silence.isOn else { return await look(within: time) }
         if !looks.isProbing {
@@ -196,9 +196,9 @@ package actor ClusterNode {
         }
     }
 
-    /// Reads the log from now on to its end, and applies it.
+    /// Reads the log to its present end, and applies it.
     ///
-    /// - Returns: whether that was done; nil when it was not in time.
+    /// - Returns: whether that was done; nil when the time was too short.
     package func catchUp(within time: Duration) async -> Bool? {
         await answer(within: time) { node, ticket in node.perform(node.follower.asked(ticket)) }
     }
@@ -221,7 +221,7 @@ package actor ClusterNode {
         tickets.answer(ticket, answer)
     }
 
-    /// Time since the log last confirmed that the replica is at its end, over restarts; a year when not known.
+    /// Time since the log last confirmed that the replica is at its end, also across restarts; a year when unknown.
     package var unverified: Duration { looks.verifiedAt.map { now() - $0 } ?? .seconds(365 * 86_400) }
 
     private func perform(_ actions: [HeadChecks.Action]) {
@@ -326,7 +326,7 @@ package actor ClusterNode {
     }
 
     private func beginAnew(_ logMetadata: LogMetadata) async {
-        // What lies between the replica and the log was pruned: it is not known whether it is the same history.
+        // The entries between the replica and the log were pruned, so it is unknown whether both share one history.
         while logMetadata.epoch == follower.epoch, !Task.isCancelled {
             do throws(StoreError) {
                 try await store.becamePartial()
@@ -339,7 +339,7 @@ package actor ClusterNode {
         }
         if Task.isCancelled { return }
         life = .overtaken
-        // What waits would wait in vain, and the process for it.
+        // Readers and publishers would wait in vain, and would hold up the end of the process.
         endPublishes()
         tickets.end()
         settings.report(.foreignEpoch(logMetadata.epoch))
@@ -356,7 +356,7 @@ package actor ClusterNode {
                 if Task.isCancelled { return }
                 figures.failures[.apply, default: 0] += 1
                 stalled("\(error)")
-                // What is no longer in the log can only be seen by looking at it anew.
+                // Only a new read of the log shows whether the entry is gone.
                 if error is LogError || applyStall.isLasting { return perform(follower.applyFailed()) }
                 perform(follower.applyIsLate())
                 // Cancelled: the loop ends.
@@ -378,7 +378,7 @@ package actor ClusterNode {
 
     private func ended() { if applyStall.passed() { settings.report(.appliesAgain) } }
 
-    /// Time for which nothing that was read could be stored; zero: it can.
+    /// Time since entries of the log could no longer be stored; zero while they can.
     package var stalledFor: Duration { applyStall.time(now: now()) }
 
     func reached() { if reach.answered() { settings.report(.reachable) } }
@@ -390,9 +390,9 @@ package actor ClusterNode {
     }
 }
 
-/// Memory of a node for the log's upkeep.
+/// State of a node's upkeep of the log.
 struct LogUpkeep {
     var contentSweep = ContentSweep()
-    /// The last log metadata that the replica and the log agree under which numbers are given away.
+    /// Newest log metadata for which the replica and the log agree on the numbers that were given away.
     var floored: LogMetadata?
 }

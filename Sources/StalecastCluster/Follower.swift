@@ -19,11 +19,11 @@ package struct Follower: Sendable {
         case read(id: Int, after: CommitSequence, limit: Int)
         /// Make durable, visible, and announce, each entry before the next begins; then ``applied()``.
         case apply([LogEntry])
-        /// The log has another history, or one that cannot be compared: the process begins anew with an empty replica
-        /// of this epoch. The last action.
+        /// The log has another history, or one that cannot be compared: the process restarts with an empty replica of
+        /// this epoch. No action follows.
         case rebuild(LogMetadata)
-        /// The log is not the one that was followed: put log metadata with a new epoch in the place of this one, if the
-        /// log ends at this head, since what was read may be of long ago; then ``renewed()``, whatever came of it.
+        /// The log is not the one that was followed: replace this log metadata by one with a new epoch, if the log
+        /// still ends at this head, because the read may be old. Then call ``renewed()``, whether it worked or not.
         case renewEpoch(LogMetadata, at: LogHead)
         case caughtUp([Ticket], isDone: Bool)
         /// Call ``due()`` after a pause: 0 to 200 ms at random, so that nodes do not come back at once.
@@ -131,7 +131,7 @@ package struct Follower: Sendable {
         return step() + retry()
     }
 
-    /// The watch says nothing of what is in the log: another may.
+    /// Replaces the watch, which may have missed entries of the log.
     package mutating func distrustWatch() -> [Action] {
         guard hasWatch else { return [] }
         doubt()

@@ -1,5 +1,5 @@
-/// Decides which fetches one look at the log's head answers for: facts in, actions out. One look at a time, their
-/// beginnings a few milliseconds apart; a look that has begun proves nothing for who asks after it.
+/// Decides which fetches each read of the log's head answers: facts in, actions out. One read runs at a time, and reads
+/// begin a few milliseconds apart. A read that has begun proves nothing for a fetch that asks later.
 package struct HeadChecks: Sendable {
     package typealias Ticket = UInt64
 
@@ -8,9 +8,9 @@ package struct HeadChecks: Sendable {
         case check
         /// Call ``due(now:)`` after this long.
         case wake(Duration)
-        /// The replica had everything that was in the log when they asked, or it is not known whether.
+        /// Let these fetches go on. Verified: the replica has everything that was in the log when they asked.
         case release([Ticket], isVerified: Bool)
-        /// There is more in the log: they may go on when it is read from now on to its end and applied.
+        /// Let these fetches go on once the log was read to its present end and applied.
         case catchUp([Ticket])
     }
 
@@ -26,7 +26,7 @@ package struct HeadChecks: Sendable {
     private var waiting: [Ticket] = []
     private var riding: [Ticket] = []
 
-    /// - Parameter spacing: between the beginnings of two looks; default 5 ms, which is 200 reads a second at most.
+    /// - Parameter spacing: time between the beginnings of two reads; default 5 ms, so at most 200 reads a second.
     package init(spacing: Duration = .milliseconds(5)) { self.spacing = spacing }
 
     package mutating func asked(_ ticket: Ticket, now: Duration) -> Action? {

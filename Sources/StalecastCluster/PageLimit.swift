@@ -1,9 +1,9 @@
 package import StalecastRecords
 
-/// Entries to ask for in one read. What they weigh is known only when they come: after a read without an answer it is
-/// fewer, since that may have been too much for the time, or the room, that one answer has. It may also have been the
-/// line, so up to the size that had no answer it grows with each answer, and only there with care. Pages in a row grow
-/// as long as they are light: at the end of a long line each takes a round trip, whatever it brings.
+/// Number of entries to ask for in one read. Their size is known only when they arrive. A read without an answer halves
+/// the number, because the answer may have been too large for its time or space limit. The cause may also have been the
+/// network, so each answer doubles the number again; the size that failed is tried again only after ``confidence``
+/// answers in a row. Pages in a row grow while they are light, because each takes a round trip, whatever it brings.
 package struct PageLimit: Sendable, Hashable {
     /// Most entries of the first page, and of each where entries are heavy.
     static let most = 100
@@ -26,7 +26,7 @@ package struct PageLimit: Sendable, Hashable {
 
     package mutating func failed(_ error: LogError) {
         answers = 0
-        // What was certainly not done was not too much, but not sent.
+        // Any other error means that the read was never sent, so its size was not the cause.
         guard case .unknown = error else { return }
         if !hasFailed { unanswered = entries }
         hasFailed = true

@@ -51,9 +51,9 @@ package struct Call: Sendable {
         self[field: "x-firebase-client"]?.contains("fire-admin-node/") == true ? .adminSDKNode : .restAPI
     }
 
-    /// Caller for a version's metadata: a key by its id and name, a token by what its issuer says of its subject.
-    /// The daemon believes a holder of the control token what the header `X-Stalecast-User` says: an address with `@` or a
-    /// name, at most 256 bytes. A holder that says nothing is called `control token`.
+    /// Caller for a version's metadata: a key by its id and name, a token by what its issuer says of its subject. A
+    /// caller with the control token may name its user in the header `X-Stalecast-User`: an address with `@` or a name,
+    /// at most 256 bytes. Without the header the user is `control token`.
     var updateUser: UpdateUser {
         switch principal?.kind {
         case .key?, .token?, .certificate?: return principal?.updateUser ?? UpdateUser()

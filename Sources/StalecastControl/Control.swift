@@ -23,7 +23,7 @@ package struct Control: Sendable {
     /// nil keeps no audit log.
     let copies: AuditCopies?
     var audit: AuditLog? { copies?.audit }
-    /// Hears of a version that was published around the approvals, and by whom.
+    /// Called with a version that was published without the required approval, and with its publisher.
     let bypassed: @Sendable (StoredVersion, _ by: String) -> Void
     let reports: ControlReports
     /// nil where this daemon is one by itself.
@@ -70,7 +70,7 @@ package struct Control: Sendable {
         var name: String { if case .operation(let operation, _) = match { operation.document.id } else { "options" } }
     }
 
-    /// Other bodies are settings and choices.
+    /// Largest body that is not a template, in bytes.
     private static let maxBodyBytes = 64 * 1024
 
     /// Finds the operation and asks who calls and whether they may, before any of the body is read. A stranger learns
@@ -111,8 +111,8 @@ package struct Control: Sendable {
         }
     }
 
-    /// Whether the grants permit what the operation does to what its path names. A name that means nothing here is
-    /// judged as it stands: who has no grant for it hears the same as if it meant something.
+    /// Whether the grants permit the operation on the project and namespace in its path. A name that does not exist is
+    /// judged as it is spelled, so that a principal without a grant gets the same answer as for one that exists.
     private func isPermitted(_ principal: Principal, _ operation: ControlOperation, _ names: PathValues) -> Bool {
         guard let action = operation.document.action else { return true }
         let namespace: String
@@ -126,7 +126,7 @@ package struct Control: Sendable {
         return principal.may(action, project: project, namespace: namespace)
     }
 
-    /// Whether it may do so to all of a project; `name` is an id or a number.
+    /// Whether the principal may do this to a whole project; `name` is its id or number.
     func may(
         _ principal: Principal, _ action: AccessAction, project name: String, _ topics: Grant.Topics = .irrelevant
     ) -> Bool {

@@ -15,9 +15,9 @@ final class ControlConnection: RequestHandler {
     private let peer: IPAddress?
     /// Address of the client: the peer, or the one that a trusted peer names.
     private var client: IPAddress?
-    /// Judgement of the head that is being received, and its time.
+    /// Decision about the head of the request that is being received, and its time.
     private var judged: (admission: Control.Admission, at: UInt64)?
-    /// Nanoseconds for which a judgement holds: a body that comes with its head need not be judged again.
+    /// Nanoseconds for which the decision holds, so that a request whose body comes with its head is checked once.
     private static let judgementHolds: UInt64 = 100_000_000
 
     init(_ control: Control, _ loop: any EventLoop, _ peer: IPAddress?, _ connection: HTTPConnection) {
@@ -56,7 +56,7 @@ final class ControlConnection: RequestHandler {
 
     private var now: UInt64 { NIODeadline.now().uptimeNanoseconds }
 
-    /// The client's, as a number; nil on loopback, where a proxy may be that says nothing.
+    /// The client's address as a number; nil on loopback, where a proxy may hide many clients.
     private var limitedAddress: UInt64? { client.flatMap { $0.isLoopback ? nil : $0.key } }
 
     func serve(_ request: Request) {
@@ -64,12 +64,12 @@ final class ControlConnection: RequestHandler {
         if let judged, now - judged.at < Self.judgementHolds {
             admission = judged.admission
         } else {
-            // Once more: a body can take hours to come, and its credential ends meanwhile.
+            // Checked again: a body can take hours to arrive, and its credential may expire meanwhile.
             do throws(GoogleError) { admission = try judge(request.head) } catch {
                 return connection.answer(error.answer)
             }
         }
-        // Ends by itself: what is being committed is not cancelled, and the listener waits for its connections.
+        // Not cancelled with the connection: a commit must not be interrupted. The listener waits for its connections.
         let peer = client?.description
         Task { [control, loop, connection, feeding] in
             let answer = await control.answer(to: request, admission, peer: peer)

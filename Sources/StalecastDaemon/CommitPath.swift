@@ -7,10 +7,10 @@ import StalecastStore
 import StalecastWebhooks
 import StalecastWire
 
-/// Parts between a commit and those who hear of it: each version goes from the store to the templates that are served,
-/// to the hub and to the webhooks, at once or in stages.
+/// Path of each version from its commit to its receivers: from the store to the served templates, the hub and the
+/// webhooks, at once or in stages.
 struct CommitPath {
-    /// nil: this daemon is one by itself.
+    /// nil for a daemon outside a cluster.
     let cluster: ClusterParts?
     let hub: Hub
     let served: ServedTemplates
@@ -18,7 +18,7 @@ struct CommitPath {
     let sources: SourceParts
     let versions: VersionLog
     let releases = ReleaseTally()
-    /// nil: this daemon is one by itself.
+    /// nil for a daemon outside a cluster.
     let rollouts: SharedRollouts?
     private let gates: GateProbes
 
@@ -59,7 +59,7 @@ struct CommitPath {
             if let change = store.currentTemplates[release.scope]?.change { webhooks.delivery.pass(over: change) }
         }
         if !configuration.edge.listen.isLoopback, configuration.auth.mode == .off, configuration.edge.apiKeys.isEmpty {
-            logger.warning("Edge serves whoever reaches it: auth.mode is off, and edge.apiKeys names no key")
+            logger.warning("Edge serves every client that reaches it: auth.mode is off, and edge.apiKeys names no key")
         }
     }
 
@@ -75,7 +75,7 @@ struct CommitPath {
     private func handleCommits(of store: TemplateStore, _ conductor: ReleaseConductor, _ logger: Logger) {
         let (hub, served, versions, webhooks, tally) = (hub, served, versions, webhooks, releases)
         store.setCommitHandler { stored in
-            // A client that hears of a version can fetch it.
+            // Before the announcement, so that a client that hears of a version can fetch it.
             served.install(stored.template, stored.change)
             let topics = hub.announce(stored.change, at: stalecast_monotonic_ns())
             versions.announced(stored.change, on: topics)
@@ -105,7 +105,8 @@ struct CommitPath {
             board: board, herds: configuration.herdWindows, propagation: RolloutTracker(configuration.clients))
     }
 
-    /// Versions whose way did not end before the process before this one did are counted from reconnects.
+    /// Resumes versions that were still spreading when the previous process ended; their clients are counted as they
+    /// reconnect.
     private static func resumePropagation(
         _ hub: Hub, _ store: TemplateStore, _ configuration: Configuration
     ) throws {

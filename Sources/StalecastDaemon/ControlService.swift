@@ -62,7 +62,7 @@ struct ControlService: Service {
             triggers: parts.sources.service, tally: tally, audit: parts.copies,
             bypassed: { version, actor in
                 logger.warning(
-                    "published around the approvals",
+                    "published without the required approval",
                     metadata: ["scope": "\(version.scope)", "version": "\(version.version)", "actor": "\(actor)"])
             },
             reports: ControlReports(
@@ -103,7 +103,7 @@ struct ControlService: Service {
             Double(parts.audit.failures))
         text.single(
             "stalecast_audit_rotation_failing",
-            "1 while the audit log goes on in a full file, because no other one can be begun.",
+            "1 while the audit log continues in a full file, because it cannot begin a new one.",
             parts.audit.rotationProblem == nil ? 0 : 1)
         if let cluster = parts.cluster { await text.cluster(cluster) }
         text.reloads(parts.reloads)

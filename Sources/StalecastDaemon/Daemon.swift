@@ -15,7 +15,7 @@ import Synchronization
 
 /// The running version.
 package enum DaemonVersion {
-    /// The release that this source is, or becomes.
+    /// Release of this source; between two releases, the next one.
     private static let release = "0.3.0"
 
     /// `0.3.0` at the commit with this release's tag; `0.3.0~git14.51b72f7` at a commit before it, `0.3.0~dev` in a plain
@@ -39,7 +39,7 @@ package struct Daemon: Sendable {
         let controlCapacity: ControlCapacity
         let scopes: [Scope]
         let access: Authorizer
-        /// nil: this daemon is one by itself.
+        /// nil for a daemon outside a cluster.
         let keys: SharedKeys?
         let copies: AuditCopies
         let store: TemplateStore
@@ -69,14 +69,14 @@ package struct Daemon: Sendable {
 
         var audit: AuditLog { copies.audit }
         var hub: Hub { path.hub }
-        /// nil: this daemon is one by itself.
+        /// nil for a daemon outside a cluster.
         var rollouts: SharedRollouts? { path.rollouts }
         var versions: VersionLog { path.versions }
         var served: ServedTemplates { path.served }
         var webhooks: WebhookParts { path.webhooks }
         var releases: ReleaseTally { path.releases }
         var sources: SourceParts { path.sources }
-        /// nil: this daemon is one by itself.
+        /// nil for a daemon outside a cluster.
         var cluster: ClusterParts? { path.cluster }
     }
 
@@ -114,7 +114,7 @@ package struct Daemon: Sendable {
         let connection = try configuration.isClustered ? ClusterConnection(configuration, logger) : nil
         let opened: TemplateStore?
         if let connection { opened = try await connection.openStore(signals) } else { opened = try openStore() }
-        // nil: told to end before there was anything to open.
+        // nil: a signal asked the daemon to end before the store could be opened.
         guard let store = opened else { return }
         defer { store.close() }
         let path = try await CommitPath(store, connection, configuration, descriptors, logger)
@@ -182,7 +182,7 @@ package struct Daemon: Sendable {
                 // The daemon ends, cancelled or asked nicely.
                 if let hook { await hook.run() } else { try? await gracefulShutdown() }
             },
-            // Ends when the daemon is told to end, and with it everything else.
+            // Returns when a signal asks the daemon to end; its return shuts the whole group down.
             Work { for await _ in endings.cancelOnGracefulShutdown() { return } },
             ReloadService(
                 parts: parts, signals: signals.reloads, running: configuration, reload: reload,
@@ -219,7 +219,7 @@ package struct Daemon: Sendable {
         return ServiceGroup(configuration: group)
     }
 
-    /// Logs the findings of `stalecast doctor`, shortly.
+    /// Logs the findings of `stalecast doctor` in short form.
     private func sayWhatTheMachineAllows() {
         for finding in SystemCheck(configuration).findings {
             let metadata: Logger.Metadata = ["finding": "\(finding.sentence)"]
@@ -255,7 +255,7 @@ package struct Daemon: Sendable {
         return audit
     }
 
-    /// Writes what the last process committed and has no line of.
+    /// Adds the lines that the audit log lacks for changes that the previous process committed.
     private func complete(_ copies: AuditCopies) throws {
         let done = try copies.completeLog()
         if done.written > 0 {
@@ -266,7 +266,7 @@ package struct Daemon: Sendable {
                 "audit log lacks lines of committed changes; free some space, and the next start writes them",
                 metadata: ["missing": "\(done.failed)"])
         }
-        // They are found again at the next start, and have their lines then.
+        // The next start finds the entries again; their lines are written already.
         if let problem = done.problem {
             logger.warning("entries of the audit log stay in the store", metadata: ["error": "\(problem)"])
         }

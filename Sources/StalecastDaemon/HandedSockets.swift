@@ -6,7 +6,7 @@ package struct HandedSockets: Sendable {
     /// Descriptors by the names of `FileDescriptorName=`.
     private let named: [(name: String, descriptor: Int32)]
 
-    /// All of them, which a program that begins anew in this process must find again.
+    /// All descriptors, which the program must find again when it restarts within this process.
     package var descriptors: [Int32] { named.map(\.descriptor) }
 
     /// Edge's; nil when Edge opens its own. A socket unit that gives no name has its own file's.

@@ -90,8 +90,8 @@ final class ListenerTLS: Sendable {
         warn(read.warnings)
     }
 
-    /// Reads the files anew when they are others than before, and have been for two looks: who renews a certificate
-    /// writes two files. Those that were not valid yet are read again when they are.
+    /// Reads changed files once they have stayed the same for two checks, because a renewal writes two files one after
+    /// the other. Certificates that were not valid yet are read again when they are.
     func look() {
         let (now, seconds) = (TLSFiles.identities(files), Int(Date().timeIntervalSince1970))
         let isDue = state.withLock { state in
@@ -123,7 +123,7 @@ final class ListenerTLS: Sendable {
             logger.notice("certificates replaced", metadata: metadata(material.identities[0]))
             if !Set(before.clientAuthorities).isSubset(of: material.clientAuthorities) {
                 logger.warning(
-                    "an authority of clients is gone; who it let in stays until the connection or the daemon ends",
+                    "a client authority was removed; clients that it let in stay until their connection or the daemon ends",
                     metadata: ["listener": "\(listener)"])
             }
         } catch {

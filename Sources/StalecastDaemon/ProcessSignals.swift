@@ -15,7 +15,7 @@ package final class ProcessSignals: Sendable {
     /// which keeps ports, lock and open streams meanwhile; so it is off unless asked for.
     let tracesCrashes: Bool
 
-    /// Whether the daemon was told to end, for those that cannot wait for it.
+    /// Whether the daemon was told to end, for code that cannot await `endings`.
     var areEnding: Bool { hasEnded.load(ordering: .relaxed) }
 
     private let hasEnded = Atomic(false)
@@ -36,7 +36,7 @@ package final class ProcessSignals: Sendable {
         thread.start()
     }
 
-    /// The daemon ends without having been told to: the time it may take is limited all the same.
+    /// Starts the deadline when the daemon ends without a signal, such as after a failed service.
     func ending() { kill(getpid(), SIGTERM) }
 
     /// `enable=yes` among the settings, as the runtime reads them.
@@ -91,7 +91,7 @@ package struct EndingState {
             deadline = now + Self.patience
             return .end
         }
-        // A person waits. Supervisors repeat SIGTERM, and mean nothing by it.
+        // SIGINT again comes from a person who waits. Supervisors repeat SIGTERM as a matter of course.
         return signal == SIGINT ? .exit(128 + SIGINT, "interrupted again, ended at once") : nil
     }
 

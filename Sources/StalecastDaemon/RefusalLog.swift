@@ -44,12 +44,13 @@ final class RefusalLog: Service {
         Dictionary(access.refusals.map { ($0.key.sentence, $0.value.example) }) { _, last in last }
     }
 
-    /// Each once: that no other file of the audit log can be begun, and that one was.
+    /// Logs once that the audit log cannot begin a new file, and once that it can again.
     private func tell(_ problem: String?, after last: inout String?) {
         defer { last = problem }
         guard problem != last else { return }
-        guard let problem else { return logger.notice("audit log goes on in another file again") }
-        logger.error("audit log goes on in a full file", metadata: ["error": "\(problem)"])
+        guard let problem else { return logger.notice("audit log begins new files again") }
+        logger.error(
+            "audit log cannot begin a new file and continues in the full one", metadata: ["error": "\(problem)"])
     }
 
     private func write(_ rises: [(reason: String, count: Int)]) {
@@ -121,9 +122,9 @@ extension DropReason {
     fileprivate var sentence: String {
         switch self {
         case .capacity: "as many connections as edge.maxConnections allows"
-        case .addressCapacity: "as many connections of one address as edge.maxConnectionsPerAddress allows"
-        case .untrustedPeer: "a connection of none of edge.trustedProxies, where edge.proxyProtocol is on"
-        case .proxyHeader: "a connection of a proxy without a PROXY header"
+        case .addressCapacity: "one address has as many connections as edge.maxConnectionsPerAddress allows"
+        case .untrustedPeer: "a connection from outside edge.trustedProxies, while edge.proxyProtocol is on"
+        case .proxyHeader: "a connection from a proxy without a PROXY header"
         default: rawValue
         }
     }
@@ -147,9 +148,9 @@ extension Authorizer.RefusedKind {
             case .wrongAlgorithm: "a token with an algorithm that its issuer does not use"
             case .unknownKey: "a token with an unknown key"
             case .badSignature: "a token with a wrong signature"
-            case .wrongAudience: "a token for others"
+            case .wrongAudience: "a token for another audience"
             case .badClaims: "a token with claims that cannot be read"
-            case .tooLong: "a token that is good for too long"
+            case .tooLong: "a token that is valid for too long"
             case .notReady, .unverified: "a token that cannot be verified yet"
             case .overRate: "too many bad credentials from one address"
             }

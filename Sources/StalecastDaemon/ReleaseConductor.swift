@@ -4,7 +4,8 @@ package import StalecastHub
 package import StalecastStore
 package import StalecastWire
 
-/// Carries releases to their clients: makes fetchable what a commit reaches, and then announces it.
+/// Carries releases to their clients: makes a version fetchable for the stages that a commit reaches, then announces
+/// it.
 package struct ReleaseConductor: Sendable {
     private let hub: Hub
     private let served: ServedTemplates
@@ -48,11 +49,13 @@ package struct ReleaseConductor: Sendable {
 
     // MARK: At start
 
-    /// Puts the changes of one scope that were released in stages where their last stage was told, and those that only
-    /// some clients were told of where the next version was that all were, as the hub that told them has them.
+    /// Changes of one scope, each at the sequence that the hub had for it before the restart: a version that was
+    /// released in stages at the sequence of its last stage, a version that only some clients were told of at that of
+    /// the next version that all were told of.
     package static func lastTold(_ changes: [TemplateChange], _ releases: [Release]) -> [TemplateChange] {
         let byVersion = Dictionary(releases.map { ($0.version, $0) }) { first, _ in first }
-        /// Takes a release back that only some clients were told of, so that only they were told of it too.
+        /// Whether the change rolls back a release that only some clients were told of: only they heard of the
+        /// rollback.
         func isPartialRollback(_ place: Int) -> Bool {
             guard place > 0, let release = byVersion[changes[place - 1].version] else { return false }
             return !release.isWhole && release.state == .rolledBack && release.successor == changes[place].version
@@ -62,7 +65,7 @@ package struct ReleaseConductor: Sendable {
             let (release, next) = (byVersion[changes[place].version], place + 1)
             if next < changes.count {
                 let isPartial = release.map { !$0.isWhole } ?? isPartialRollback(place)
-                // A release splits the clients anew, whatever they were told of before.
+                // A new release splits the clients again, whatever they were told of before.
                 let isSplitAnew = isPartialRollback(place) && byVersion[changes[next].version] != nil
                 if isPartial, !isSplitAnew {
                     let after = isPartialRollback(next) ? told[next] : changes[next]

@@ -56,7 +56,7 @@ package final class ScheduledPublishing: Sendable {
         (self.store, self.copies, self.now, self.objection) = (store, copies, now, objection)
     }
 
-    /// Decides on the proposals whose time has come. Leaves out those that somebody else decided on meanwhile.
+    /// Decides on the proposals whose time has come. Leaves out proposals that were decided elsewhere meanwhile.
     ///
     /// - Returns: outcomes worth a log line. That a proposal waits is one when it is late, once for each reason.
     package func publishDue() async -> [(Proposal, Outcome)] {
@@ -77,7 +77,7 @@ package final class ScheduledPublishing: Sendable {
         return outcomes
     }
 
-    /// False for a pause after an attempt. A clock that was put back does not prolong it.
+    /// False during the pause after an attempt. A clock that was set back does not prolong the pause.
     private func isTurn(of proposal: Proposal, at now: Timestamp) -> Bool {
         guard let attempt = attempts.withLock({ $0[Place(proposal)] }) else { return true }
         return now < attempt.at || now >= attempt.at.advanced(by: Self.pause)
@@ -110,7 +110,8 @@ package final class ScheduledPublishing: Sendable {
             case .versionMismatch(_, let found):
                 return await end(
                     proposal,
-                    "version \(found) is current, and it was made over version \(proposal.base): propose it anew")
+                    "version \(found) is current, but the proposal was made over version \(proposal.base): propose it again"
+                )
             case .unavailable, .diskFull, .outcomePending, .outcomeUnknown, .readFailed, .logFull:
                 return .waiting(reason: error.description)
             default: return await end(proposal, error.description)

@@ -31,23 +31,23 @@ extension Daemon.Parts {
         try await edge.stop()
     }
 
-    /// While all runs: what start could not write (`endpoints.json` on a full disk) is tried again each second. Goes
-    /// first at the end: readiness off before anything else stops.
+    /// Runs until the daemon ends, and retries each second what the start could not write (`endpoints.json` on a full
+    /// disk). Ends first of all services, so that readiness is off before anything else stops.
     func untilEnding(drain: Duration, _ started: Startup, _ signals: ProcessSignals, _ logger: Logger) async {
         let seconds = AsyncTimer(period: .seconds(1)).cancelOnGracefulShutdown()
         var watchdog = Watchdog()
         for await _ in seconds {
             started.retry()
-            // A loop that hangs, or a pool that does not come to this line, makes systemd start the daemon anew.
+            // Without this message systemd restarts the daemon: when a loop hangs, or the thread pool is stuck.
             if watchdog.isDue(edge.stuckLoops().isEmpty) { SystemdMessage.alive.send() }
         }
-        // Also when a service failed: from here on the time is limited.
+        // Starts the deadline also when a failed service, not a signal, ends the daemon.
         signals.ending()
-        // Of a process that begins anew systemd must not think that it ends.
+        // A process that replaces itself must not look to systemd like one that stops.
         if cluster?.beginsAnew != true { SystemdMessage.stopping.send() }
         readiness.stop()
         started.withdraw()
-        // While the streams are there: at their end all clients would have left.
+        // Before the streams end: afterwards every client would count as gone.
         keepSettled(isEnding: true)
         let held = edge.tally
         logger.notice(
@@ -67,15 +67,15 @@ extension Daemon.Parts {
         }
     }
 
-    /// Lets go of old versions hourly: a scope without publishes ages too.
+    /// Removes old versions hourly, because versions age also in a scope without publishes.
     func sweepStore() async {
         for await _ in AsyncTimer(period: .seconds(3600)).cancelOnGracefulShutdown() { store.beginSweep() }
     }
 
-    /// Writes down how versions came to their clients, when that is over.
+    /// Stores the rollout status of each version once it has settled.
     func keepPropagation() async {
         for await _ in AsyncTimer(period: .seconds(5)).cancelOnGracefulShutdown() { keepSettled() }
-        // Versions that were published while Control ended.
+        // Once more, for versions that were published while Control was ending.
         keepSettled(isEnding: true)
     }
 
@@ -84,7 +84,7 @@ extension Daemon.Parts {
         store.keep(rows.map { PropagationRow(scope: $0, version: $1.version, record: $1.record) })
     }
 
-    /// Looks each second for certificates that were replaced, and says each day which ones should be.
+    /// Checks each second for replaced certificates, and logs each day which ones should be replaced.
     func keepCertificates() async {
         var seconds = 0
         for await _ in AsyncTimer(period: .seconds(1)).cancelOnGracefulShutdown() {
@@ -107,7 +107,7 @@ extension Daemon.Parts {
             let room = edge.limitConnections(to: descriptors.edge(under: now))
             controlCapacity.limit(to: min(cap, descriptors.control(under: now)))
             logger.warning(
-                "the limit of open files changed; Edge and Control take other numbers of connections, and the rest as before",
+                "the limit of open files changed; Edge and Control changed their limits of connections, other parts did not",
                 metadata: [
                     "limit": "\(now)", "connections": "\(room)", "control": "\(controlCapacity.limit)",
                     "command": "raise the limit (LimitNOFILE=, --ulimit nofile=) and restart",
@@ -115,9 +115,9 @@ extension Daemon.Parts {
         }
     }
 
-    /// Webhooks: works on them while it runs, and ends deliveries well.
+    /// Delivers webhooks until the end, then finishes or hands over what is under way.
     ///
-    /// - Parameter ending: finishes when it is time to end. Services end one after the other, and webhooks need not
+    /// - Parameter ending: finishes when webhooks should end. Services end one after the other, and this one need not
     ///   wait until Edge has drained.
     func deliverWebhooks(until ending: AsyncStream<Void>) async {
         await withTaskGroup { group in
@@ -134,7 +134,7 @@ extension Daemon.Parts {
     /// Watches all sources until told to end.
     func watchSources() async {
         await withTaskGroup(of: Void.self) { group in
-            // In a cluster they are assignments.
+            // In a cluster each source is an assignment, which one node has.
             if cluster == nil { for watcher in sources.watchers { group.addTask { await watcher.run() } } }
             // Cancellation means another service failed, and is an end as well.
             try? await gracefulShutdown()
@@ -184,7 +184,7 @@ struct ReloadService: Service {
         }
     }
 
-    /// A file that was moved away is not written any more.
+    /// Opens a new audit file when the old one was moved away.
     private func reopenAudit() {
         do throws(AuditLog.Problem) {
             guard try parts.audit.reopen() else { return }
@@ -205,7 +205,7 @@ struct ReloadService: Service {
             let next = wanted.applyingLiveChanges(to: running)
             let changed = wanted.liveChanges(from: running)
             let tokenFile = try TokenFile.load(directory: next.data, file: next.control.tokenFile)
-            // First what can be refused: half a configuration would be neither.
+            // Steps that can fail come first, so that a configuration is never applied in part.
             let marks = try parts.cluster?.marks(of: next, tokenFile)
             try apply(next, over: running)
             if let marks { parts.cluster?.describe(marks) }
@@ -240,7 +240,7 @@ struct ReloadService: Service {
     }
 
     private func apply(_ next: Configuration, over running: Configuration) throws {
-        // First what can be refused.
+        // The step that can fail comes first.
         try parts.webhooks.apply(next)
         if next.topicBindings != running.topicBindings { parts.hub.rebind(next.topicBindings) }
         parts.access.configure(next)

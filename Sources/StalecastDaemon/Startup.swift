@@ -52,7 +52,7 @@ final class Startup: Sendable {
         }
         guard let endpoints = endpoints(ports) else { return }
         if endpoints.isThere {
-            logger.notice("the run before this one was killed or crashed", metadata: ["data": "\(configuration.data)"])
+            logger.notice("the previous run was killed or crashed", metadata: ["data": "\(configuration.data)"])
         }
         write(endpoints)
         logger.info(
@@ -145,7 +145,7 @@ package enum SystemdMessage: String {
     case stopping = "STOPPING=1"
     case reloading = "RELOADING=1"
     case alive = "WATCHDOG=1"
-    /// Before the program begins anew in its own process: until it is ready again, ``alive`` is not sent.
+    /// Sent before the program restarts within its process: until it is ready again, ``alive`` is not sent.
     case beginningAnew = "WATCHDOG_USEC=86400000000"
 
     package func send() {

@@ -67,7 +67,7 @@ package struct TokenFile {
                     + "write a longer one, for example that of `head -c 32 /dev/urandom | base64`")
         }
         var token = TokenFile(of: plain)
-        // Who cannot be asked has been read all the same.
+        // A file whose attributes cannot be read was still read itself, so only the warning is left out.
         let facts = try? FileManager.default.attributesOfItem(atPath: path)
         if let mode = facts?[.posixPermissions] as? Int, mode & 0o007 != 0 {
             token.warnings.append("everybody on this machine may read the control token; `chmod o= \(path)`")

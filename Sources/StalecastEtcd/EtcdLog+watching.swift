@@ -40,19 +40,19 @@ extension EtcdLog {
         }
     }
 
-    /// nil for what says nothing new: the head moves with its entry, and an old entry that goes leaves no gap.
+    /// nil for an event without news: the head's key changes with each entry, and removing an old entry leaves no gap.
     private func watchEvent(_ event: (isDeletion: Bool, keyValue: EtcdKeyValue)) -> WatchEvent? {
         let key = String(decoding: event.keyValue.key, as: UTF8.self)
         guard key.hasPrefix(logKeys) else { return key == headKey ? nil : .other }
         if event.isDeletion { return nil }
-        // What cannot be read here is found, and told, when it is read from the log.
+        // An entry that cannot be decoded becomes `.other`: the follower reads the log, and reports the entry then.
         return (try? entry(event.keyValue)).map { .entry($0) } ?? .other
     }
 }
 
-/// Watches that stand at the same time, each on a connection of its own and with several members at another one. The
-/// first to bring an entry counts; ``Follower`` passes over an entry that it has. One that ends is opened again while
-/// another stands.
+/// Watches that run in parallel, each on its own connection and, if etcd has several members, at different ones. The
+/// first to bring an entry counts; ``Follower`` ignores an entry that it has. A watch that ends is opened again as long
+/// as another one is open.
 private final class TwinWatches: Sendable {
     private let log: EtcdLog
     private let watchEvents: AsyncStream<WatchEvent>.Continuation

@@ -4,7 +4,7 @@ package import StalecastWire
 package struct Debt: Sendable, Hashable {
     package let topic: Topic.Index
     package let sequence: CommitSequence
-    /// nil when it is not known what the subscriber holds.
+    /// Version that the subscriber holds; nil when unknown.
     package let since: VersionNumber?
 }
 

@@ -12,7 +12,7 @@ package final class Hub: Sendable {
         var listeners: [Listener] = []
         /// Subscribers by scope, as each listener counted last: all, and Firebase's streams.
         var subscribers: [ObjectIdentifier: (all: [Scope: Int], firebase: [Scope: Int])] = [:]
-        /// Lessons of the versions before, where there is a budget.
+        /// Fetch behaviour after earlier versions, for scopes with a fetch budget.
         var experience: [Scope: HerdExperience] = [:]
         /// Announcements while a reload is prepared; nil when none is.
         var sinceRebinding: [Missed]?
@@ -26,7 +26,7 @@ package final class Hub: Sendable {
     private let state: Mutex<State>
     private let newest: Atomic<CommitSequence>
     private let herds: [Scope: HerdWindow]
-    /// Book of the clients that have each version.
+    /// Tracker of the clients that have each version.
     package let propagation: RolloutTracker
     /// Facts that the gates of staged releases see.
     package let releases = ReleaseWatch()
@@ -65,9 +65,9 @@ package final class Hub: Sendable {
     /// Names with their bindings, in the order of names.
     package var bindings: [TopicBinding] { state.withLock { $0.board.bindings } }
 
-    /// The last sequence of which anybody may have been told: known before the first listener hears of it, without a
-    /// lock. A shard whose board is older waits for ``headSequence`` before it answers anything that says what is
-    /// current.
+    /// The newest sequence that a client may have been told of. It is set before the first listener gets the
+    /// announcement, and is read without a lock. A shard whose board is older waits for ``headSequence`` before it
+    /// answers a request for the current state.
     package var newestSequence: CommitSequence { newest.load(ordering: .acquiring) }
 
     /// The last sequence announced. Reading it also waits until a running announcement reached every listener.
@@ -88,9 +88,9 @@ package final class Hub: Sendable {
             precondition(change.sequence > state.board.headSequence, "changes are announced in commit order")
             teach(change.scope, isOver: true, &state)
             let herd = herd(of: change.scope, isUrgent: change.notes.isUrgent, state)
-            // The node that chose a window does not count the clients of one that is cut off from it.
+            // In a cluster another node chose the window, and may not have counted the clients of this one.
             let window = max(change.notes.fetchWindowMs ?? 0, herd?.windowMs ?? 0)
-            // A rollback is a cure: every client that can be told is told now.
+            // A rollback repairs a bad version, so no stream waits for its turn.
             let isCure = change.metadata.updateType == .rollback
             let isPaced = !isCure && herd?.pacedOverMs ?? 0 > 0
             let ratio = propagation.reportRatio(change.scope, fetchWindowMs: window)
@@ -107,9 +107,9 @@ package final class Hub: Sendable {
         }
     }
 
-    /// Notes a durable commit that no client is told of: a cursor of this moment names it.
+    /// Takes note of a durable commit that no client is told of, so that later cursors include its sequence.
     ///
-    /// - Parameter change: the version that it is about, at the commit's sequence.
+    /// - Parameter change: the version that the commit is about, at the commit's sequence.
     package func pass(_ change: TemplateChange, at time: UInt64) {
         state.withLock { state in
             precondition(change.sequence > state.board.headSequence, "changes are announced in commit order")
@@ -138,8 +138,8 @@ package final class Hub: Sendable {
         }
     }
 
-    /// Replaces the topics' bindings, for a reload. What the new topics said last is read from what was announced, so
-    /// nothing shows that is not visible yet; publishes wait only for the end of it.
+    /// Replaces the topics' bindings after a reload. New topics start from the announced history, so nothing appears
+    /// that is not visible yet. Publishes wait only for the last step.
     package func rebind(_ bindings: [TopicBinding]) {
         var board = state.withLock { state in
             precondition(state.sinceRebinding == nil, "one reload after the other")
@@ -157,10 +157,11 @@ package final class Hub: Sendable {
 
     // MARK: Herds
 
-    /// Whether anybody wants to know how many subscribers a scope has; then shards say it each second.
+    /// Whether a scope has a fetch budget, which depends on its number of subscribers: shards then report it each
+    /// second.
     package var countsSubscribers: Bool { !herds.isEmpty }
 
-    /// A shard's subscribers by scope, and those of them that are Firebase's streams, in place of what it said before.
+    /// Replaces a shard's counts of subscribers by scope: of all, and of Firebase's streams among them.
     package func count(_ subscribers: [Scope: Int], firebase: [Scope: Int] = [:], of shard: AnyObject) {
         let shard = ObjectIdentifier(shard)
         state.withLock { $0.subscribers[shard] = (subscribers, firebase) }
@@ -192,7 +193,7 @@ package final class Hub: Sendable {
         }
     }
 
-    /// Facts that a message would be based on now; nil where there is no budget.
+    /// Figures that an announcement would use now; nil for a scope without a budget.
     package func herd(of scope: Scope) -> Herd? {
         state.withLock { state in
             teach(scope, isOver: false, &state)

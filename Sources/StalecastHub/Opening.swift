@@ -22,7 +22,7 @@ package struct Opening: Sendable {
     /// Everything up to here is covered by `messages`.
     package let head: Cursor
 
-    /// Why a cursor says nothing to us; raw values are on the wire.
+    /// Reason why a cursor cannot be used; raw values are on the wire.
     package enum ResetReason: String, Sendable {
         case malformed
         case unknownEpoch = "unknown-epoch"

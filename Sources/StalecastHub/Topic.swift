@@ -25,22 +25,22 @@ package struct TopicBinding: Sendable, Hashable {
         isInvalidation = true
     }
 
-    /// Whether a change of one of its scopes is announced by it.
+    /// Whether the topic announces this change of one of its scopes.
     package func hears(_ change: TemplateChange) -> Bool { keys.hear(change) }
 
     /// The names among changed parameters that the topic is about; nil stays "anything".
     package func own(_ changed: [String]?) -> [String]? { keys.own(changed) }
 }
 
-/// A topic's state in one of the scopes it is bound to. As in FCM a topic is heard within a project, so a name that is
-/// bound to several scopes is as many of these: subscribers of one hear nothing of the others, at no cost for each
-/// message.
+/// State of a topic in one of the scopes it is bound to. As in FCM, a topic belongs to a project. A name that is bound
+/// to several scopes has one `Topic` for each, so subscribers of one scope hear nothing of the others, and no message
+/// is filtered.
 package struct Topic: Sendable {
     package let name: TopicName
     package let scope: Scope
     package let isInvalidation: Bool
     package internal(set) var keys: [KeyPattern]
-    /// The change announced last; nil when the scope has no version the topic ever heard.
+    /// The change announced last; nil while no version of the scope has concerned the topic.
     package internal(set) var latest: TemplateChange?
     /// Its live message, encoded; nil for a change that was announced before this process started.
     package internal(set) var encodedMessage: EncodedMessage?

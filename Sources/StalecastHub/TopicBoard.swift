@@ -69,7 +69,7 @@ package struct TopicBoard: Sendable {
     /// Topics of a request that names topics, and perhaps a project (id or number) and a namespace: those of that scope
     /// alone, or of the project. A request that names no project means the only one there is.
     ///
-    /// - Returns: what there is, and the names that mean nothing; the client that gave them must be told.
+    /// - Returns: the topics found, and the names without a topic, which the client must be told of.
     package func topics(
         named names: [TopicName], project: String? = nil, namespace: String? = nil
     ) throws(Unheard) -> (known: [Topic.Index], unknown: [TopicName]) {
@@ -87,7 +87,7 @@ package struct TopicBoard: Sendable {
         return (known, unknown)
     }
 
-    /// Project that a name or its absence means; nil when it means none.
+    /// Project of this name, or the only project when `name` is nil; nil when there is none.
     package func projectID(_ name: String?) -> ProjectID? { try? project(name) }
 
     private func project(_ name: String?) throws(Unheard) -> ProjectID {
@@ -239,7 +239,8 @@ package struct TopicBoard: Sendable {
 
         /// The version in force at `sequence`, 0 before the first; nil when that was before the oldest known change.
         ///
-        /// - Parameter limit: of whoever is owed this version, it was an older one: its stage was told later.
+        /// - Parameter limit: version that the subscriber is owed, and so does not hold: in a staged release `sequence`
+        ///   may lie beyond the first announcement of that version.
         func version(at sequence: CommitSequence, below limit: VersionNumber = .max) -> VersionNumber? {
             if let change = changes.last(where: { $0.sequence <= sequence && $0.version < limit }) {
                 return change.version
@@ -263,9 +264,9 @@ package struct TopicBoard: Sendable {
         }
     }
 
-    /// Why no topic is meant by what a request names.
+    /// Reason why the names in a request lead to no topic.
     package enum Unheard: Error {
-        /// The topics of which project? There are several here.
+        /// The request names no project, and there are several.
         case projectIsMissing
         case unknownProject
         /// None of the names is a topic of the project.

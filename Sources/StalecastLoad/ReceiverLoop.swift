@@ -172,7 +172,7 @@ package struct ReceiverLoop {
 
     /// Finds whole requests of webhooks in what was received.
     package struct RequestReader {
-        /// A longer request is none of ours.
+        /// Longest request; the daemon sends no longer ones.
         package static let maxBytes = 256 << 10
 
         private let namespace: [UInt8]

@@ -1,17 +1,18 @@
 import StalecastWire
 import Synchronization
 
-/// Work that exactly one node of the cluster does: takes the assignments that this node should have, keeps them while
-/// their lease lives, gives them away. Ownership is a record `duty/<name>` that its owner made; what made it is
-/// its token.
+/// Work that exactly one node of the cluster does. The service takes the assignments that this node should have, keeps
+/// them while their lease lasts, and gives them away. A node owns an assignment when it has created the record
+/// `duty/<name>`; the revision of that creation is the ownership's token.
 package final class AssignmentService: Sendable {
     /// Functions that do the work. Calls come one after the other; `begin` and `lost` must be quick.
     package struct Worker: Sendable {
         /// The assignment is this node's under this token.
         package var begin: @Sendable (String, AssignmentLease.Token) -> Void
-        /// Begins nothing more, finishes what is under way, keeps what the successor needs; then another may have it.
+        /// Starts no more work, finishes what is under way and stores what the successor needs. When it returns,
+        /// another node may take the assignment.
         package var finish: @Sendable (String, AssignmentLease.Token) async -> Void
-        /// Begins nothing more: it may be another's. May come while `finish` is under way.
+        /// Starts no more work, because another node may own the assignment. May be called while `finish` runs.
         package var lost: @Sendable (String) -> Void
 
         package init(

@@ -88,7 +88,8 @@ package final class Presence: Sendable {
                 let isUrgent = written.isLeaving != record.isLeaving
                 return written.value != value && (isUrgent || written.at + spacing <= clock())
             } ?? true
-        // After a restart the record of the run before is there for a while, and none of ours was.
+        // After a restart the previous run's record is there for a while; it is a rival only after this run has written
+        // its own.
         if isOthers, written != nil { state.withLock { $0.rivalSeen = clock() } }
         if isDue || stored == nil || isOthers {
             let outcome = try await informer.put(value, to: name, over: stored?.revision, lease: lease)

@@ -2,8 +2,8 @@ import Dispatch
 import Glibc
 import Synchronization
 
-/// A backup that somebody reads over the network. Its file has no name any more: nothing of it stays, whatever ends the
-/// reader or the process.
+/// A backup that a client reads over the network. Its file has no name any more, so nothing stays on disk, even when
+/// the client or the process ends early.
 package final class BackupDownload: Sendable {
     /// Size in bytes.
     package let size: Int

@@ -178,7 +178,7 @@ extension TemplateStore {
         } catch let error as StoreError {
             throw error
         } catch let error as FileOperation.Failure {
-            // A machine without room says nothing about the backup.
+            // A full disk here does not mean that the backup is damaged.
             let sentence = "\(path) could not be read through, because its parts cannot be unpacked (\(error))"
             throw error.isNoSpace ? .diskFull("\(sentence); free some space") : .inaccessible(sentence)
         } catch {

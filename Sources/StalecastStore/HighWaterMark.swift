@@ -33,7 +33,7 @@ final class HighWaterMark: Sendable {
     private let generation: Mutex<UInt64>
 
     init(_ path: String) throws(FileOperation.Failure) {
-        // Made before the database, and written after it: empty, it says nothing.
+        // The file is created before the database and written after it, so an empty one holds no mark.
         let isNew = (FileOperation.size(path) ?? 0) == 0
         let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard file >= 0 else { throw FileOperation.Failure("open", path) }

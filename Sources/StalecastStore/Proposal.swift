@@ -14,8 +14,8 @@ package struct Proposal: Sendable, Hashable {
 
     /// Person that proposed, decided, or sent a message.
     package struct Person: Sendable, Hashable {
-        /// Principal as in the audit log: `bootstrap`, `key:<id>`, `token:<issuer>:<subject>`. The same person, as far
-        /// as anybody here can tell.
+        /// Principal as in the audit log: `bootstrap`, `key:<id>`, `token:<issuer>:<subject>`. Two proposals
+        /// with the same principal count as one person's.
         package let principal: String
         package let user: UpdateUser
 
@@ -59,7 +59,7 @@ package struct Proposal: Sendable, Hashable {
     package let origin: UpdateOrigin
     /// Names of the parameters that it changes in `base`, sorted; in a cluster the first, up to 32 KiB.
     package private(set) var changedKeys: [String]
-    /// Moment at which it publishes itself; nil: somebody has to approve it.
+    /// Time at which it is published without approval; nil: it needs an approval.
     package internal(set) var publishTime: Timestamp?
     /// nil while it is open, and when it expired.
     package internal(set) var decision: Decision?

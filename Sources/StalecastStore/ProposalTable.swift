@@ -114,7 +114,7 @@ enum ProposalTable {
 
     /// Open ones of all scopes that publish themselves.
     static func scheduled(now: Timestamp, _ db: Database) throws -> [Proposal] {
-        // The pattern leaves out most; a text of somebody's may match it.
+        // The pattern is a rough filter: a user's text may match it too.
         try Row.fetchAll(
             db,
             sql: """

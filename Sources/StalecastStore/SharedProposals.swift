@@ -255,7 +255,7 @@ package final class SharedProposals: Sendable {
             try await putParts(packed, in: place)
         }
         let record = Shared(proposal, size: content.count, parts: Self.partsOf(packed.count), in: place)
-        // Neither will be otherwise at the next attempt.
+        // A taken number and an invalid record would fail at every further attempt, so the proposal stays unshared.
         let problem: String
         do {
             if try await table.make(record.put(over: nil)) { return }
@@ -292,7 +292,7 @@ package final class SharedProposals: Sendable {
         /// nil for what is no proposal.
         init?(_ record: SharedRecord) {
             let parts = record.name.id.split(separator: "/")
-            // Records of other programs are none of ours.
+            // Records of other programs are ignored.
             guard parts.count == 3, let project = try? ProjectID(String(parts[0])),
                 let namespace = try? Namespace(String(parts[1])), let value = try? JSONValue.parse(record.value),
                 let proposal = value["proposal"].flatMap({

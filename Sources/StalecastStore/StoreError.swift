@@ -49,7 +49,7 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     case clusterWithoutReleases
     /// The publish was refused, or rolled back, and is certainly not committed.
     case unavailable(String)
-    /// A read failed; says nothing about publishes.
+    /// A read failed; publishes may still work.
     case readFailed(String)
     /// The file is not a store this program may open: foreign, damaged, or newer. It was not changed.
     case notAStore(String)

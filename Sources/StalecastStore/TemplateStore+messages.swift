@@ -6,8 +6,8 @@ extension TemplateStore {
     /// Most messages of a project.
     package static let mostMessages = 300
 
-    /// Keeps a message that is about to be sent, and returns when that is durable. What cannot be written is said, and
-    /// the message goes out all the same: the audit log has it.
+    /// Stores a message that is about to be sent, and returns when that is durable. A failure is logged, and the
+    /// message is sent anyway: the audit log has it.
     package func keep(_ message: SentMessage) async {
         do throws(StoreError) {
             try await write { db in

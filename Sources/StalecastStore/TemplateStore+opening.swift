@@ -91,7 +91,7 @@ extension TemplateStore {
                 "\(directory.database) is missing, and it held \(mark.head) commits (is its disk mounted?); \(advice)")
         case .damaged:
             throw StoreError.notAStore(
-                "\(directory.database) is missing, and there was one (highwater says so); \(advice)")
+                "\(directory.database) is missing, although the file highwater shows that there was one; \(advice)")
         }
     }
 

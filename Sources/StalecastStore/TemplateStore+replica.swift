@@ -148,7 +148,8 @@ extension TemplateStore {
         try await write { db in try db.execute(sql: "UPDATE replica SET isWhole = 1") }
     }
 
-    /// The replica is begun anew when it is opened next, of whatever epoch the log is then. Durable when this returns.
+    /// Marks the replica as incomplete, so that the next start builds it again from the log, whatever its epoch is
+    /// then. Durable when this returns.
     package func becamePartial() async throws(StoreError) {
         try await write { db in try db.execute(sql: "UPDATE replica SET isWhole = 0, publish = ''") }
     }

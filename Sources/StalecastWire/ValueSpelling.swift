@@ -9,7 +9,7 @@ extension Duration {
     ]
 
     /// Reads a whole number directly followed by its unit: `500ms`, `25s`, `10m`, `2h`, `90d`. A bare number is
-    /// refused, even 0: nobody should have to guess its unit.
+    /// refused, even 0, so that no reader has to guess its unit.
     package init(spelled text: String) throws(InvalidValue) {
         guard let (number, unit) = numberAndUnit(text), let size = Self.units.first(where: { $0.name == unit }) else {
             let right = "write a whole number and its unit ms, s, m, h or d, such as 25s"
@@ -43,8 +43,7 @@ package enum ByteCount {
         ("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1),
     ]
 
-    /// Reads `8MiB` to bytes. A bare number is refused, and so are kB and MB, of which nobody knows whether 1000 or
-    /// 1024 is meant.
+    /// Reads `8MiB` to bytes. A bare number is refused, and so are kB and MB, which may mean 1000 or 1024.
     package static func bytes(spelled text: String) throws(InvalidValue) -> Int {
         guard let (number, unit) = numberAndUnit(text), let size = units.first(where: { $0.name == unit }) else {
             let right = "write a whole number and its unit B, KiB, MiB, GiB or TiB, such as 8MiB"

@@ -1,7 +1,7 @@
 /// The number of a version within its scope: 1, 2, 3 …; 0 means "no version yet".
-///  Its range is checked where it is made, so that no number from outside (an origin's, a client's, a database's) can
-/// make arithmetic trap later: differences fit in 64 bits, and what would leave the range stays at its end. Who gives
-/// numbers away asks for ``next``, which has an end.
+/// Its range is checked where it is made, so that no number from outside (an origin's, a client's, a database's) can
+/// make arithmetic trap later: differences fit in 64 bits, and a result outside the range is clamped. Code that hands
+/// out numbers uses ``next``, which is nil at the end of the range.
 package struct VersionNumber: Hashable, Sendable, LosslessStringConvertible, ExpressibleByIntegerLiteral {
     package let rawValue: Int64
 
@@ -15,13 +15,13 @@ package struct VersionNumber: Hashable, Sendable, LosslessStringConvertible, Exp
         if rawValue != value { return nil }
     }
 
-    /// The nearest in range: for what a database may hold from times that checked nothing.
+    /// The nearest number in range, for databases of older programs, which did not check the range.
     @inlinable
     package init(clamping value: some BinaryInteger) {
         rawValue = Swift.min(Swift.max(Int64(clamping: value), 0), Self.max.rawValue)
     }
 
-    /// nil for what is no decimal number from 0 to ``max``.
+    /// nil for a text that is not a decimal number from 0 to ``max``.
     @inlinable
     package init?(_ text: some StringProtocol) {
         guard let value = Int64(text) else { return nil }

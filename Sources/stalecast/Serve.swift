@@ -61,7 +61,7 @@ struct Serve: AsyncParsableCommand {
         do {
             try await Daemon(configuration: configuration, logger: logger, signals: signals, reload: load).run()
         } catch is EpochChanged {
-            logger.notice("beginning anew")
+            logger.notice("restarting this process as a new replica")
             Self.beginAnew()
             throw ExitCode(1)
         } catch {

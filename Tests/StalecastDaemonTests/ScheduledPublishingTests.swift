@@ -100,7 +100,7 @@ import Testing
         try await propose("later", in: 60, store)
         _ = try await store.publish(try publish("now"))
         clock.advance(60)
-        let reason = "version 1 is current, and it was made over version 0: propose it anew"
+        let reason = "version 1 is current, but the proposal was made over version 0: propose it again"
         #expect(await outcomes(publishing(store)) == [.ended(reason: reason)])
         let found = try #require(try await store.proposal(1, of: scope)?.proposal)
         #expect(found.state == .rejected && found.decision?.reason == reason)

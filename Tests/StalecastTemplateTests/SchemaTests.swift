@@ -90,7 +90,7 @@ import Testing
         let either = #"{"anyOf":[{"type":"string"},{"type":"null"}]}"#
         #expect(
             problems(template(either, "1")) == [
-                #"parameters.p.defaultValue breaks its JSON Schema: 1 obeys none of the 2 schemas of "anyOf""#
+                #"parameters.p.defaultValue breaks its JSON Schema: 1 matches none of the 2 schemas of "anyOf""#
             ])
     }
 

@@ -55,7 +55,7 @@ export function section(scope) {
   async function change(verb, label, release) {
     const {versionNumber: version, baseVersionNumber: base} = release
     const sentence = {
-      pause: "Clients keep what they have until somebody resumes it, promotes it or rolls it back.",
+      pause: "Clients keep their version until the release is resumed, promoted or rolled back.",
       resume: "It goes on; the time of its stage begins anew.",
       advance: "The clients of the next stage are told now, and its time begins.",
       promote: `All clients are told of version ${version} now. Its bake time follows.`,

@@ -4,8 +4,8 @@ import Dispatch
 import Foundation
 import Synchronization
 
-/// Two threads for signatures, which anybody can have checked by asking. Under load all other threads run before them,
-/// so that a flood of tokens delays tokens, not deliveries.
+/// Two threads that verify signatures, which any stranger can request. They run at a low priority, so that a flood of
+/// tokens delays tokens, not deliveries.
 final class VerifierThreads: Sendable {
     typealias Job = @Sendable () -> Void
 

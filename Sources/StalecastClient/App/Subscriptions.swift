@@ -142,15 +142,15 @@ final class Subscriptions: Sendable {
             })
     }
 
-    /// The lowest version held, 0 for nothing: a subscriber that holds more hears of some versions once more, and
-    /// ignores them.
+    /// The lowest version held; 0 for none. A subscriber that holds a newer one gets some messages again and ignores
+    /// them.
     private static func have(_ keepers: some Collection<ConfigKeeper>) -> Int64? {
         keepers.map { keeper in keeper.state.withLock { $0.fetchedVersion } }.min()
     }
 
-    /// The place to resume from; only with one namespace, because it stands for what that one has heard of, and only
-    /// with the topics it was made with, because of others it says nothing. It wins over the version held, and unlike
-    /// that it shows whether the server's store was replaced.
+    /// Cursor to resume from. It is used only with a single namespace, whose messages it stands for, and only with the
+    /// topics it was made with. It wins over the version held; unlike that it shows whether the server's store was
+    /// replaced.
     private static func cursor(_ keepers: [ConfigKeeper], _ topics: Set<String>) -> String? {
         guard keepers.count == 1, let keeper = keepers.first else { return nil }
         return keeper.state.withLock { state in

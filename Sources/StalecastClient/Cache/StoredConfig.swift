@@ -29,7 +29,7 @@ package struct StoredConfig: Sendable, Equatable, Codable {
     var account: String?
     /// Cursor of the connection when all its messages were written here; nil for none.
     var cursor: String?
-    /// The topics of that connection: with others the cursor says nothing.
+    /// The topics of that connection; the cursor is not valid for others.
     var cursorTopics: [String] = []
     /// App version, system, locale … at the last successful fetch; another one overrides interval and throttling.
     package var deviceContext: String?
@@ -76,8 +76,8 @@ package struct StoredConfig: Sendable, Equatable, Codable {
         (staleVersion, unreachedSince) = (version, nil)
     }
 
-    /// Whether the server's answer is what messages announced. A version that does not come is waited for `limit` seconds:
-    /// anybody who may send messages can name one, and an origin may go back.
+    /// Whether the server's answer is what messages announced. A missing version is awaited for `limit` seconds only,
+    /// because any sender of messages can name one that does not exist, and an origin may go back.
     mutating func isAnswered(by version: Int64?, _ now: Date, within limit: TimeInterval) -> Bool {
         guard let version, let staleVersion, version < staleVersion else { return true }
         // A start in the future is that of a clock that was set back.

@@ -242,7 +242,7 @@ final class StaleLink: @unchecked Sendable {
         var project: String?
         var namespace: String?
         var options: ConnectionOptions
-        /// The version that the app runs, for who counts that; nil when it runs none, or says nothing.
+        /// The version that the app runs, for the server's rollout status; nil when it runs none or does not report it.
         var active: @Sendable () -> Int64? = { nil }
     }
 }

@@ -22,7 +22,7 @@ extension ConfigKeeper {
                 state.stored.wasAnnounced(notice.version)
             }
             guard state.isLive else { return .none }
-            // During an attempt it matters that this message says nothing an answer could be compared with.
+            // A message without a version during an attempt matters: no answer can be compared with it.
             let isUnknown = notice.version == 0 && state.announced.phase == .fetching
             // A higher version that did not come must not keep listeners from hearing of this one.
             let target = state.stored.unreachedSince == nil ? state.stored.staleVersion : notice.version
@@ -50,7 +50,8 @@ extension ConfigKeeper {
         }
     }
 
-    /// Makes up for a fetch that is owed since before the connection came back, or since before anybody wanted it.
+    /// Makes up for a fetch that became due before the connection came back, or before automatic fetches were turned
+    /// on.
     func catchUp() {
         let delay = Self.catchUpWindow * environment.random()
         let now = environment.now()

@@ -114,12 +114,12 @@ public final class PushMessaging: Sendable {
         }
     }
 
-    /// Listens to a topic from now on. Again: no effect. A client whose configuration is older than the topic's newest
-    /// version hears of that at once. Returns once the server took the subscription or could not be reached; it is kept
-    /// and made as soon as it can be.
+    /// Subscribes to a topic; no effect when it is subscribed already. If the client's configuration is older than the
+    /// topic's newest version, a message says so at once. Returns when the server has taken the subscription or could
+    /// not be reached; in that case the subscription is kept, and made as soon as possible.
     ///
-    /// - Throws: ``PushMessagingError`` for a name that is no topic's, a server without topics, or a topic it does not
-    ///   have; that one is kept too, for servers learn topics.
+    /// - Throws: ``PushMessagingError`` for an invalid topic name, a server without topics, or a topic that the server
+    ///   does not have. The last is kept as a subscription too, because the server may get the topic later.
     public func subscribe(toTopic topic: String) async throws {
         try await withCheckedThrowingContinuation { (done: CheckedContinuation<Void, any Error>) in
             subscribe(topic) { error in
@@ -150,7 +150,7 @@ public final class PushMessaging: Sendable {
                 settle { $0 == topic ? .some(error) : nil }
                 return
             }
-            // A connection that had the topic before says nothing new about it.
+            // A connection that has the topic already reports nothing new about it, so this call ends here.
             if wasSubscribed || !app.isConnecting(topic) { settle { $0 == topic ? .some(nil) : nil } }
         } catch { finish(error) }
     }

@@ -85,8 +85,8 @@ public final class RemoteConfigClient: Sendable {
         state.withLock { $0.refreshing = refreshing }
     }
 
-    /// The values, as ``RemoteConfigUpdateBehaviour`` says: from the cache at once while it is young enough, else after a
-    /// request, and from the cache all the same when that fails.
+    /// The values, by ``RemoteConfigUpdateBehaviour``: from the cache at once while it is recent enough, else after a
+    /// request; if the request fails, from the cache.
     public func remoteConfig() async -> RemoteConfigView {
         start()
         let request = configuration.request

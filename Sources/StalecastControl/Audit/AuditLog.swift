@@ -342,5 +342,5 @@ package final class AuditLog: Sendable {
     package var end: (count: Int64, hash: String) { state.withLock { ($0.chain.count, $0.chain.hash) } }
 }
 
-/// `open`, whose name the log has for something else.
+/// Glibc's `open`: inside ``AuditLog`` that name means the log's own function.
 private func systemOpen(_ path: String, _ flags: Int32, _ mode: mode_t) -> Int32 { open(path, flags, mode) }

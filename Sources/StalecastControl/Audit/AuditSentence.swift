@@ -2,7 +2,7 @@ package import StalecastWire
 
 /// A line of the audit log in words: who did what to which scope, and whether it was refused.
 package struct AuditSentence {
-    /// The end of a reason for which requests were served all the same.
+    /// Ending of a reason when the requests were served nevertheless, in mode `observe`.
     package static let observedOnly = ", observed only"
 
     private let line: JSONObject

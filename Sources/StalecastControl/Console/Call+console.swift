@@ -84,7 +84,7 @@ extension Call {
         return ConsoleFiles.answer(file, to: head)
     }
 
-    /// `POST /console/code`: `{"code","path","expires"}`, for who has a credential of their own.
+    /// `POST /console/code`: `{"code","path","expires"}`, for a caller with a credential of its own.
     func makeConsoleCode() throws(GoogleError) -> Answer {
         let credentials = Credentials(head)
         // A session that makes sessions would never end.

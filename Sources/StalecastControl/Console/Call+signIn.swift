@@ -44,7 +44,7 @@ extension Call {
             answer.add("Set-Cookie", setting(.session, cookie, isSecure: signedIn.isSecure))
             for field in removing(.flow) { answer.add("Set-Cookie", field) }
         } catch {
-            // A stranger could write the log full: there is a line where the issuer vouched for somebody.
+            // Only with a principal that the issuer has vouched for: a stranger must not be able to fill the log.
             if let principal = error.principal { note(name, principal, error.kind) }
             let isSecure = flow.flatMap(service.flows.read)?.isSecure ?? false
             if let cookie = service.flows.fail(error.sentence) {
@@ -54,7 +54,7 @@ extension Call {
         return answer
     }
 
-    /// Address that sign-ins are counted by; nil on loopback, where a proxy may be that says nothing.
+    /// Address by which sign-ins are counted; nil on loopback, where a proxy may hide many clients.
     private var limitedAddress: String? {
         peer.flatMap { IPAddress($0) }.flatMap { $0.isLoopback ? nil : String($0.key) }
     }

@@ -1,8 +1,8 @@
 import Dispatch
 import Synchronization
 
-/// Reads clients' secrets from files. A file system that hangs holds up those who need that file, for a while, and takes
-/// one thread that nobody shares.
+/// Reads clients' secrets from files. A file system that hangs delays the sign-ins that need that file, and blocks
+/// only a thread of its own.
 package final class SecretFiles: Sendable {
     /// Why there is no secret; a sentence.
     package struct Hanging: Error, CustomStringConvertible {

@@ -4,8 +4,8 @@ import StalecastAccess
 import StalecastWire
 import Synchronization
 
-/// Sign-ins that were begun and have not come back from their issuer yet. Each is in a cookie of its browser, sealed
-/// with a key of this process, so that nobody can fill anything here. It goes to one issuer, and is good once.
+/// Sign-ins that have begun and not returned from their issuer yet. Each is in a cookie of its browser, sealed with a
+/// key of this process, so that strangers cannot fill memory here. A sign-in goes to one issuer, and is valid once.
 final class SignInFlows: Sendable {
     static let life: Duration = .seconds(600)
     /// Sign-ins that one address may begin within a minute.
@@ -54,7 +54,7 @@ final class SignInFlows: Sendable {
         }
     }
 
-    /// Kind of what is sealed; one is none of the other.
+    /// Kind of the sealed text; one kind is never accepted as the other.
     private enum Kind: String { case flow, problem }
 
     private let state = Mutex(State())
@@ -119,7 +119,7 @@ final class SignInFlows: Sendable {
     }
 
     private func opened(_ cookie: String, _ kind: Kind) -> JSONObject? {
-        // What does not open is another process's, or anybody's.
+        // A cookie that cannot be opened is from another process, or forged.
         guard let bytes = Base64URL.decode(cookie.utf8), let box = try? AES.GCM.SealedBox(combined: bytes),
             let plain = try? AES.GCM.open(box, using: key, authenticating: Data(kind.rawValue.utf8))
         else { return nil }

@@ -45,7 +45,7 @@ package final class SignInService: Sendable {
     private static let providerLife = Duration.seconds(600)
     /// Time in which an issuer that failed is not asked again.
     private static let failureLife = Duration.seconds(5)
-    /// Time between two lines of the log about one issuer and outcome: anybody can cause them.
+    /// Shortest time between two log lines about one issuer and outcome, because any stranger can cause them.
     private static let logPause = Duration.seconds(60)
     /// A key set that a new key is missing in is fetched again within this time.
     private static let keyPatience = Duration.seconds(5)

@@ -37,7 +37,7 @@ extension ControlOperations {
             "readiness", "GET", "/readyz", tag: "Daemon", summary: "Whether publishes can be committed",
             answers: [
                 .json("It is ready", .schema("Readiness")),
-                .json("It is not, and why", .schema("Readiness"), status: 503),
+                .json("It is not ready, with the reasons", .schema("Readiness"), status: 503),
             ], errors: [], access: .anyone
         ) { call async throws(GoogleError) in await call.readiness() },
         operation(

@@ -30,7 +30,7 @@ extension ControlOperations {
             ) { call async throws(GoogleError) in try await call.template().getProposal(call) },
             operation(
                 "approveProposal", "POST", one + ":approve", tag: "Proposals",
-                summary: "Publishes a proposal, when the version it was made over is current still",
+                summary: "Publishes a proposal, if the version that it was made over is still current",
                 parameters: [pretty], body: APIBody(["type": "object"], isRequired: false),
                 answers: [.json("The proposal", .schema("Proposal"), headers: ["ETag"])],
                 errors: [400, 404, 409, 500, 504], action: .publish, about: template

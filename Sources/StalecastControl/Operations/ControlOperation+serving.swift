@@ -21,7 +21,7 @@ extension ControlOperations {
         ) { call async throws(GoogleError) in try await call.listMessages() },
         operation(
             "sendMessage", "POST", "/v1/projects/{project}/messages:send", tag: "Topics",
-            summary: "Sends data to whoever is subscribed to a topic now, in the shape of FCM's HTTP v1 API",
+            summary: "Sends data to the current subscribers of a topic, in the form of FCM's HTTP v1 API",
             parameters: [.flag("validateOnly", "Check, do not send.")], body: APIBody(.schema("SendRequest")),
             answers: [.json("Sent", .schema("SentMessage"))], errors: [400, 404, 504], action: .publish
         ) { call async throws(GoogleError) in try await call.sendMessage() },

@@ -46,14 +46,14 @@ extension ControlOperations {
     private static func publish(_ base: String) -> ControlOperation {
         operation(
             "publishTemplate", "PUT", base + "/remoteConfig", tag: "Templates",
-            summary: "Publishes a template as the next version, when the current one is that of `If-Match`",
+            summary: "Publishes a template as the next version, if the current version is that of `If-Match`",
             parameters: [
                 .header(
                     "If-Match", "The ETag the template was read with, or `*` for any.", schema: etag, isRequired: true),
                 .header(
                     "X-Stalecast-Urgent", "Clients are asked to fetch at once, whatever the herd window.",
                     schema: ["type": "boolean"]), idempotencyKey, user, .flag("validateOnly", "Check, do not publish."),
-                .flag("propose", "Keep it for somebody else to approve; the answer is the proposal."),
+                .flag("propose", "Keep it for another person to approve; the answer is the proposal."),
                 .query(
                     "publishTime",
                     "Keep it as a proposal that publishes itself then, over the version that is current now; within 30 days.",

@@ -20,7 +20,7 @@ package struct ControlHandler: Sendable {
 
     /// Object of the operation; the grants must permit it there.
     enum About: Sendable {
-        /// Nothing of anybody's.
+        /// A document of the daemon, not data of a project.
         case document
         /// All projects.
         case daemon

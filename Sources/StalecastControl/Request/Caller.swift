@@ -11,13 +11,13 @@ struct Caller {
     /// Session of the console; nil for a request with a credential of its own, and for strangers.
     let session: ConsoleSessions.Session?
 
-    /// - Parameter isGuessing: too many bad credentials came from there: no signature is checked.
-    /// - Throws: 421 and 403 for what a browser sends and no page of ours asked for.
+    /// - Parameter isGuessing: too many bad credentials came from the client's address, so no signature is checked.
+    /// - Throws: 421 and 403 for a browser's request that no page of the console made.
     init(
         _ head: RequestHead, _ control: Control, isGuessing: Bool, _ certificate: ClientCertificate?
     ) throws(GoogleError) {
         var own = Credentials(head)
-        // A browser shows it for any page's requests.
+        // A browser sends its certificate with the requests of any page, so it proves nothing about the page.
         if !head.isOfBrowser { own.certificate = certificate }
         path = String(head.path)
         access = control.access

@@ -95,8 +95,8 @@ package final class SharedKeys: KeyStorage {
         waiting.withLock { $0[key.id] = key }
     }
 
-    /// The key of a record as it counts here; nil for what is no key. A newer program may have written grants that this
-    /// one cannot read: then its revocation counts all the same.
+    /// The key in a record; nil for a record that is not a key. If a newer program wrote grants that this one cannot
+    /// read, the known key stays, but a revocation in the record still counts.
     private static func key(_ record: SharedRecord, _ known: AccessKey?) -> AccessKey? {
         guard let document = try? JSONValue.parse(record.value) else { return nil }
         if let key = try? AccessKey(record: document) {

@@ -6,7 +6,7 @@ import StalecastWire
 
 /// Templates that wait for another person's approval.
 extension TemplateResource {
-    /// Moment at which the request wants to be published; nil: now, or by an approval.
+    /// Time at which the request asks for publication; nil: at once, or when it is approved.
     func publishTime(_ call: Call, _ publish: Publish) throws(GoogleError) -> Timestamp? {
         guard let time = try call.query.decisiveTimestamp("publishTime") else { return nil }
         let now = Timestamp.now()

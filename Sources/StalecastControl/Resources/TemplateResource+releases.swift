@@ -85,9 +85,9 @@ extension TemplateResource {
         throw .notFound("Requested entity was not found: no version of \(scope) was ever released in stages.")
     }
 
-    /// `POST remoteConfig/release:pause`, `:resume`, `:advance` and `:promote`, with `{"reason":"…"}`. Alertmanager's webhook body
-    /// is a reason too; one that says that an alert is over pauses nothing. With `percent` it is done only in that stage,
-    /// so that a request whose answer was lost can be sent again.
+    /// `POST remoteConfig/release:pause`, `:resume`, `:advance` and `:promote`, with `{"reason":"…"}`. Alertmanager's
+    /// webhook body is taken as a reason too; a body about a resolved alert pauses nothing. `percent` limits the action
+    /// to the stage of that share, so that a client can safely repeat a request whose answer was lost.
     func changeRelease(_ action: ReleaseAction, _ call: Call) async throws(GoogleError) -> Answer {
         let (reason, percent) = (try Self.releaseReason(call.body), try Self.releasePercent(call.body))
         // Alertmanager sends the end of an alert to the same URL as its beginning.
@@ -101,7 +101,7 @@ extension TemplateResource {
         return answer(release, call)
     }
 
-    /// `POST remoteConfig/release:rollback`: the content of before becomes the next version.
+    /// `POST remoteConfig/release:rollback`: the content before the release becomes the next version.
     func rollBackRelease(_ call: Call) async throws(GoogleError) -> Answer {
         let (reason, percent) = (try Self.releaseReason(call.body), try Self.releasePercent(call.body))
         let (user, origin, actor) = (call.updateUser, call.updateOrigin, call.principal?.actor ?? "stranger")
@@ -116,7 +116,7 @@ extension TemplateResource {
         return answer(release, call)
     }
 
-    /// The open release, which must have told this share of the clients, in basis points; nil where none is asked for.
+    /// The open release. It must have told `percent` of the clients, in basis points; nil when `percent` is nil.
     private func seen(at percent: Int?) async throws(StoreError) -> Release? {
         guard let percent else { return nil }
         guard let release = await store.newestRelease(of: scope), release.isOpen else { throw .noRelease(scope) }
@@ -138,7 +138,7 @@ extension TemplateResource {
         call.json(shown(release, call.control))
     }
 
-    /// The release with what its gates showed last, and the clients that it reached.
+    /// The release with the newest readings of its gates and the number of clients it reached.
     private func shown(_ release: Release, _ control: Control) -> JSONObject {
         var object = release.json
         object["clients"] = control.hub.releases.reach(of: scope, release.version)?.json
@@ -152,7 +152,7 @@ extension TemplateResource {
         return json?["alerts"]?.array != nil && json?["status"]?.string == "resolved"
     }
 
-    /// Share at which a request is to be done, in basis points; nil: at any.
+    /// Share that the release must have reached for the action, in basis points; nil: any share.
     private static func releasePercent(_ body: [UInt8]) throws(GoogleError) -> Int? {
         // A body that is not JSON was refused before.
         guard let json = try? JSONBody.parse(body), let value = json["percent"], !value.isNull else { return nil }

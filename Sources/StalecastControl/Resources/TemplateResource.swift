@@ -12,7 +12,7 @@ struct TemplateResource: Sendable {
     /// Number of the project, as it stands in ETags.
     var projectNumber: UInt64 { store.projects.number(of: scope.project) ?? 0 }
 
-    /// Tag of the scope for `version`; 0 is an empty scope, and a validation.
+    /// ETag of the scope at `version`; 0 for a scope without versions, and in answers to `validateOnly`.
     func etag(_ version: VersionNumber) -> String { TemplateETag.of(project: projectNumber, version: version) }
 
     /// Runs something in the store and turns its error into Google's.

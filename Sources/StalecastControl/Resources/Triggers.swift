@@ -6,7 +6,7 @@ import StalecastStore
 import StalecastWire
 
 extension Control {
-    /// A request to `triggers` as the desk reads it.
+    /// A request to `triggers` in the form that ``TriggerService`` takes.
     func triggerPost(_ head: RequestHead, _ project: String, isOperator: Bool) -> TriggerService.Post {
         let query = QueryParameters(head.query)
         let headers = Dictionary(head.headers.map { ($0.name.lowercased(), $0.value) }) { first, _ in first }
@@ -17,11 +17,11 @@ extension Control {
 }
 
 extension Call {
-    /// `POST triggers`: an event that says that an origin has something new. 202 when a source looks because of it,
-    /// 200 when there was no need to; a sender retries on anything else.
+    /// `POST triggers`: an event that says that an origin has something new. Answers 202 when it makes a source poll,
+    /// and 200 when no poll was needed; on any other status the sender retries.
     func trigger() async throws(GoogleError) -> Answer {
         let isGranted = principal.map { control.may($0, .publish, project: names["project"]) } ?? false
-        // Who may publish there may know that it is not there.
+        // A caller that may publish to the project may learn that it does not exist.
         if isGranted { _ = try project() }
         let post = control.triggerPost(head, names["project"], isOperator: isGranted)
         switch await control.triggers.take(post, body: body) {

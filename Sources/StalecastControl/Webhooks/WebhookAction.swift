@@ -30,7 +30,7 @@ package enum WebhookAction: String, Hashable, Sendable, CaseIterable {
     }
 
     /// - Parameter request: the body, an object.
-    /// - Returns: the webhook, or what came of it.
+    /// - Returns: the webhook, or the result of the action.
     func perform(
         on entry: RegistryEntry, _ request: JSONValue, _ service: WebhookService
     ) async throws(RegistryProblem) -> JSONValue {

@@ -91,7 +91,7 @@ struct ClusterConnection: Sendable {
             // An edge makes no log: it waits until a core node has, or until its program is upgraded.
             if configuration.isEdge { throw .notDone(error.description) }
             let logMetadata = try await log.amend(nil, to: LogMetadata(epoch: .random()))
-            logger.notice("this cluster's log was not there, made it", metadata: ["epoch": "\(logMetadata.epoch)"])
+            logger.notice("the cluster's log was missing and was created", metadata: ["epoch": "\(logMetadata.epoch)"])
             return logMetadata
         }
     }

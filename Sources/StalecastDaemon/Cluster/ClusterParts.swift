@@ -27,7 +27,7 @@ final class ClusterParts: Sendable {
     let waits = FreshnessTally()
     let store: TemplateStore
     let vault: ClusterVault
-    /// Copies of former histories in the data directory; the process begins anew when there is one more.
+    /// Number of copies of former histories in the data directory; the process restarts when there is one more.
     let formerCopies: Int
     private let epochs: AsyncStream<Void>
     private let hub = LateHub()
@@ -201,7 +201,7 @@ final class ClusterParts: Sendable {
         ].compactMap(\.self)
     }
 
-    /// Why this node is not all that it should be, although it serves: sentences.
+    /// Problems of this node while it serves all the same, as sentences.
     var degraded: [String] {
         let troubles = troubles
         return troubles.isEmpty ? nodes.problem.map { ["the other nodes may not see this one: \($0)"] } ?? [] : troubles

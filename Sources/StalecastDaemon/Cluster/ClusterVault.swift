@@ -63,7 +63,7 @@ struct ClusterVault: Sendable {
             switch await node.follower.logMetadata {
             case nil: break
             case let logMetadata? where logMetadata.keyCheck == nil:
-                // What came of it is seen a second later, and what was not done is done then.
+                // The result shows a second later, and a claim that failed is repeated then.
                 _ = try? await node.claim(keyCheck: own)
             case let logMetadata? where logMetadata.keyCheck != own:
                 throw refusal("is not that of the cluster \(cluster)")

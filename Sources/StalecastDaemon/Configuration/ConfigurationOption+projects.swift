@@ -15,8 +15,8 @@ extension ConfigurationOption {
                 "The project's namespaces; firebase has the client template, firebase-server the server's."),
             EntryField(
                 "serverTemplateOnEdge", "true or false; may be left out: false",
-                "True lets everybody who reaches Edge fetch and stream the server template, as web apps with "
-                    + "server-side rendering do; what is secret in it is not any more."),
+                "True lets every client that reaches Edge fetch and stream the server template, as web apps with "
+                    + "server-side rendering do; nothing in the template is secret then."),
             EntryField(
                 "approvals", "optional or required; may be left out: optional",
                 "With required nobody publishes alone: one principal proposes, another approves. A rollback "

@@ -17,7 +17,7 @@ extension ConfigurationOption {
     private static let edge = [
         ConfigurationOption(
             "edge.listen", \.edge.listen, .address, .restart, flag: "--edge",
-            "Where the public listener binds; outside loopback only with tls, or proxied."),
+            "Address of the public listener; outside loopback it needs tls, or proxied."),
         ConfigurationOption(
             "edge.streamEngine", \.edge.streamEngine, .flag, .restart,
             "Serve ordinary streams, polls and fetches with the epoll engine; false serves all with the NIO front."),
@@ -63,7 +63,7 @@ extension ConfigurationOption {
             "Topics that one stream or poll may name."),
         ConfigurationOption(
             "edge.retry", \.edge.settings.retry, .duration(.milliseconds(100)...minutes(10)), .live,
-            "What clients are told to wait before they reconnect, with jitter for each client."),
+            "Time that clients are told to wait before they reconnect, with jitter for each client."),
         ConfigurationOption(
             list: "edge.allowedOrigins", \.edge.settings.allowedOrigins, .origin, .live,
             "Web origins whose pages may read from Edge (CORS), spelled as browsers do; * alone is every origin."),
@@ -72,21 +72,22 @@ extension ConfigurationOption {
             "Protocols of other vendors' clients that Edge speaks besides: launchdarkly is for its client-side SDKs."),
         ConfigurationOption(
             list: "edge.apiKeys", \.edge.apiKeys, .apiKey, .live,
-            "Firebase clients must show one of these keys to fetch (X-Goog-Api-Key or ?key=); none lets all in."),
+            "Firebase clients must show one of these keys to fetch (X-Goog-Api-Key or ?key=); an empty list lets all in."
+        ),
         ConfigurationOption(
             list: "edge.hosts", \.edge.hosts, .hostName, .live,
-            "Names under which Edge is asked for, against DNS rebinding; addresses and localhost always are. Others get "
-                + "421. None: any, but on loopback without apiKeys no name at all."),
+            "Host names that clients may use for Edge, against DNS rebinding. IP addresses and localhost are always allowed; "
+                + "other names get 421. Empty: any name, but on loopback without apiKeys none."),
         ConfigurationOption(
             "edge.proxied", \.edge.proxied, .flag, .restart, flag: "--proxied",
             "Permit listen outside loopback without tls: a proxy in front does it, or nobody else can reach Edge."),
         ConfigurationOption(
             list: "edge.trustedProxies", \.edge.settings.proxies.networks, .addressRange, .live,
-            "Addresses of proxies that are believed who their clients are; from others forwardedField is ignored."),
+            "Addresses of proxies that may name their clients; forwardedField from any other address is ignored."),
         ConfigurationOption(
             "edge.forwardedField", \.edge.settings.proxies.field, .choice, .live,
-            "Where trustedProxies name their clients in a request; the last in it that is no proxy counts. The proxies must "
-                + "set or extend this field."),
+            "Header field in which trustedProxies name their clients; the last address that is not a proxy counts. The "
+                + "proxies must set or extend this field."),
         ConfigurationOption(
             "edge.proxyProtocol", \.edge.settings.proxies.speakPROXY, .flag, .live,
             "Every connection comes from trustedProxies and begins with a PROXY header, version 1 or 2; others are closed."
@@ -105,7 +106,7 @@ extension ConfigurationOption {
     private static let control = [
         ConfigurationOption(
             "control.listen", \.control.listen, .address, .restart, flag: "--control",
-            "Where the private listener binds; outside loopback only with tls, Edge's or its own, or proxied."),
+            "Address of the private listener; outside loopback it needs tls (its own or Edge's), or proxied."),
         ConfigurationOption(
             "control.tokenFile", \.control.tokenFile, .optionalFile, .restart,
             "File with the bearer token to use, instead of the one generated at first start."),
@@ -126,18 +127,19 @@ extension ConfigurationOption {
             "Connections in total."),
         ConfigurationOption(
             list: "control.hosts", \.control.hosts, .hostName, .restart,
-            "Names under which Control is asked for, against DNS rebinding; addresses and localhost always are. Others get "
-                + "421. None: on loopback no name at all, elsewhere any name but not for the console."),
+            "Host names that clients may use for Control, against DNS rebinding. IP addresses and localhost are always "
+                + "allowed; other names get 421. Empty: no name on loopback; elsewhere any name, but none for the console."
+        ),
         ConfigurationOption(
             "control.proxied", \.control.proxied, .flag, .restart, flag: "--proxied",
             "Permit listen outside loopback without tls: a proxy in front does it, or nobody else can reach Control."),
         ConfigurationOption(
             list: "control.trustedProxies", \.control.proxies.networks, .addressRange, .restart,
-            "Addresses of proxies that are believed who their clients are; from others forwardedField is ignored."),
+            "Addresses of proxies that may name their clients; forwardedField from any other address is ignored."),
         ConfigurationOption(
             "control.forwardedField", \.control.proxies.field, .choice, .restart,
-            "Where trustedProxies name their clients in a request; the last in it that is no proxy counts. The proxies must "
-                + "set or extend this field."),
+            "Header field in which trustedProxies name their clients; the last address that is not a proxy counts. The "
+                + "proxies must set or extend this field."),
         ConfigurationOption(
             "control.proxyProtocol", \.control.proxies.speakPROXY, .flag, .restart,
             "Every connection comes from trustedProxies and begins with a PROXY header, version 1 or 2; others are closed."

@@ -30,8 +30,9 @@ extension ConfigurationReading {
         }
     }
 
-    /// True for names that begin as a section does, or nearly are a known one. Other names with our prefix belong to
-    /// somebody else, above all the service links Kubernetes sets for a service called `stalecast` or `stalecast-edge`.
+    /// True for names that begin like a section or are close to a known name. Other names with our prefix come from
+    /// elsewhere, above all the service links that Kubernetes sets for a service called `stalecast` or
+    /// `stalecast-edge`.
     private func isMeantForConfiguration(_ name: String, _ known: [String]) -> Bool {
         guard name.hasPrefix(ConfigurationOption.variablePrefix), !isServiceLink(name) else { return false }
         let inSection = ConfigurationSection.all.contains { section in

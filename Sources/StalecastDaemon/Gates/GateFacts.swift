@@ -2,7 +2,7 @@ package import StalecastHub
 package import StalecastStore
 package import StalecastWire
 
-/// Facts by which the gates of one release are judged.
+/// Facts that decide the gates of one release.
 package struct GateFacts: Sendable {
     package var clients = ReleaseClients()
     /// nil while streams are not compared.
@@ -14,15 +14,15 @@ package struct GateFacts: Sendable {
 
     package init() {}
 
-    /// Clients below which a share says nothing, and failures below which it may be an accident.
+    /// Fewest clients for a share to count, and fewest failures: fewer may be chance.
     package static let (minClients, minFailures) = (5, 3)
-    /// Fetches below which the share of refused ones says nothing.
+    /// Fewest fetches for the share of refused ones to count.
     package static let minFetches = 20
-    /// Bad answers of the URL in a row at which it trips.
+    /// Bad answers in a row that trip the URL's gate.
     package static let maxBadAnswers = 3
 }
 
-/// Newest answer of a gate that asks outside.
+/// Newest answer of a gate that asks another server.
 package enum GateProbe: Sendable, Hashable {
     case value(Double)
     /// The URL answered 200.

@@ -3,24 +3,25 @@ package import StalecastHTTP
 package import StalecastHub
 import StalecastWire
 
-/// The topics a request may hear, each of them one name in one scope, or that of the client's stage: the fan-out of a
-/// broadcast asks nothing any more.
+/// Topics that a request may hear: each is one name in one scope, or the client's stage of it. The fan-out checks no
+/// permission any more.
 package struct AdmittedTopics {
     var known: [Topic.Index]
-    /// Names that mean nothing, or nothing to this principal: the same to it.
+    /// Names without a topic, or whose topics this principal may not hear; a client cannot tell the two apart.
     let unknown: [TopicName]
     /// See ``Principal/number``.
     var principal: Int32 = 0
     /// See ``APIKeys/mark(_:)``.
     var apiKey: UInt32 = 0
-    /// Until the credential ends; nil when it does not.
+    /// Milliseconds until the credential expires; nil: it does not.
     var expiresInMs: Int?
 }
 
 extension EdgeSettings {
-    /// Decides on names as they are decoded and resolved. Who is refused learns nothing about what is there.
+    /// Decides which topics a request may hear, by their decoded and resolved names. A refusal does not show which
+    /// topics exist.
     ///
-    /// - Parameter counts: false where the request was decided before, and is looked at again.
+    /// - Parameter counts: false for a request that was decided before, so that its refusal is counted once.
     package func admit(_ request: StreamRequest, on board: TopicBoard, counts: Bool) throws(GoogleError)
         -> AdmittedTopics
     {
@@ -45,7 +46,7 @@ extension EdgeSettings {
                 // Kept for a reload that enforces: it must end only streams whose credential is not enough.
                 admitted.principal = try permitted(request, on: board, counts: counts).principal
             } catch {
-                // What it would have been told is of no interest here; a new token is looked at once.
+                // Mode `observe` ignores a refusal. Only an unverified token is reported, so that it is verified once.
                 if counts, request.credentials.verdict == nil, error == .denied(.unverified) { throw error }
             }
         }
@@ -69,7 +70,7 @@ extension EdgeSettings {
             known: known, unknown: unknown, principal: principal.number, expiresInMs: principal.expiresInMs)
     }
 
-    /// Whether a request that is answered at once may be.
+    /// Checks whether a request that is answered at once is permitted.
     ///
     /// - Parameter isPermitted: asked for a principal that is known.
     func check(
@@ -117,7 +118,7 @@ extension EdgeSettings {
         throw deny(reason, credentials, counts, words())
     }
 
-    /// Counts the refusal of a request that is not looked at any further.
+    /// Counts a refusal that was decided outside this extension.
     func countRefusal(_ reason: Denial, of request: FrontRequest) {
         _ = deny(reason, request.credentials, true, request.loggedPath)
     }
@@ -161,7 +162,7 @@ extension Principal {
         may(action, in: topic.scope, topic.isInvalidation ? .all : .named(topic.name))
     }
 
-    /// Time to the end of the credential, at least 0; nil never.
+    /// Milliseconds until the credential expires, at least 0; nil: it does not.
     var expiresInMs: Int? {
         expiresAt.map { end in
             let (left, overflow) = end.microseconds.subtractingReportingOverflow(Timestamp.now().microseconds)
@@ -180,7 +181,7 @@ extension Ticket {
 }
 
 extension StreamRequest {
-    /// Whether a grant is about names such as these: then it may be said that there are none.
+    /// Whether the principal has a grant for such names. Only then may the answer say that a topic does not exist.
     fileprivate func isAbout(_ principal: Principal, on board: TopicBoard) -> Bool {
         guard let project = board.projectID(project)?.description ?? project else {
             return principal.maySomewhere(.watch)

@@ -125,7 +125,7 @@ extension Carrier {
         while audience.wheel.now < target {
             fired.removeAll(keepingCapacity: true)
             audience.wheel.advance(in: slots, fired: &fired)
-            // One that an earlier firing ended, or that got another time by it, is not due any more.
+            // An earlier firing may have ended or rescheduled this subscriber; then it is no longer due.
             for index in fired where slots[index].pointee.due == 0 { timerFired(index) }
             for (topic, step) in audience.pacing.steps(at: audience.nowMs) { perform(step, on: topic) }
             releaseDoomed()
@@ -153,7 +153,8 @@ extension Carrier {
         if let announcement = audience.pacing.takeHeld(topic, at: audience.nowMs) { deliver(announcement, on: topic) }
     }
 
-    /// Tells streams at once that wait for a turn, or for the end of a distance.
+    /// Sends at once what streams wait for: their turn in a paced fan-out, or the end of the distance to the last
+    /// message.
     func endPacing(_ topic: Topic.Index) {
         flushPaced(topic)
         guard let fanOut = audience.pacing.takeFanOut(topic, at: audience.nowMs) else { return }
@@ -184,12 +185,12 @@ extension Carrier {
         audience.pacing.reached(index)
     }
 
-    /// Says the newest message once more. A stream with a backlog reads too slowly to be helped; the end of its life
-    /// tells it.
+    /// Sends the newest message once more. Skips a stream with a backlog, which reads too slowly to be helped: it
+    /// learns the newest version when it reconnects after the end of its lifetime.
     private func echo(_ topic: Topic.Index) {
         let messages = audience.encoded(board.newest(of: CollectionOfOne(topic)))
         for index in audience.members[topic] where slots[index].pointee.isStream && !slots[index].pointee.hasBacklog {
-            // The parsers of pings lose nothing of a burst.
+            // Clients of LaunchDarkly's pings lose no message of a burst, unlike Firebase's SDKs.
             if slots[index].pointee.kind == .pings { continue }
             audience.tally.echoes += 1
             writeUncounted(messages, to: index, through: board.headSequence)

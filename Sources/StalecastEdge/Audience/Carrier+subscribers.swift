@@ -3,7 +3,7 @@ import StalecastHTTP
 package import StalecastHub
 package import StalecastWire
 
-/// Beginnings of streams and polls, answers of polls, and what their timers bring.
+/// Starts of streams and polls, answers to polls, and timers of both.
 extension Carrier {
     // MARK: Streams
 
@@ -26,7 +26,7 @@ extension Carrier {
     private func openStream(_ index: Int32, _ request: StreamRequest, _ topics: AdmittedTopics) {
         let slot = slots[index]
         let dialect = slot.pointee.dialect
-        // What is held back for others must not reach this one twice.
+        // A message that is held back goes out first: this stream gets it with its opening, and must not get it twice.
         if request.kind.isOfScope { flushPaced(topics.known[0]) }
         audience.subscribe(index, to: topics.known)
         slot.pointee.joined = UInt32(truncatingIfNeeded: board.headSequence)
@@ -159,7 +159,7 @@ extension Carrier {
 
     // MARK: Clients and counts
 
-    /// Tells the book whose stream or poll this is, if it says so.
+    /// Tells the rollout tracker which client has this stream or poll, if the client named itself.
     private func identify(_ index: Int32, _ request: StreamRequest, _ topics: [Topic.Index]) {
         guard let client = request.client else { return }
         let address = slots[index].pointee.address
@@ -175,8 +175,7 @@ extension Carrier {
         hub.propagation.left(keys, isPoll: isPoll)
     }
 
-    /// Counts of the streams that have a scope's newest message. It is asked for behind the announcements that it is
-    /// about.
+    /// Counts of the streams that have a scope's newest message. Call it after the announcements that it counts.
     package func streamCounts(of scope: Scope) -> StreamCounts {
         guard let version = audience.reach.rollouts.versions[scope]?.last else {
             return audience.streamsHere(of: scope)
@@ -189,7 +188,7 @@ extension Carrier {
         return audience.reach.rollouts.versions[scope]?.last?.streamCounts ?? StreamCounts()
     }
 
-    /// Asks the kernel what peers have acknowledged, for no more than a twentieth of the time.
+    /// Asks the kernel what peers have acknowledged. Probes take at most a twentieth of the loop's time.
     private func probe(_ scope: Scope, _ version: LoopRollouts.Version, told: Int) {
         let began = stalecast_monotonic_ns()
         guard began >= audience.reach.probeAt else { return }

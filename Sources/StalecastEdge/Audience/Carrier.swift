@@ -3,9 +3,9 @@ package import StalecastWire
 
 /// Loop that carries an ``Audience``'s bytes: a shard of the engine, or of the Front. Confined to one thread.
 ///
-/// Its extensions perform what the audience decides, in one order for all carriers. They never write, and never read
-/// another part, while a part of the audience is being changed: the runtime ends the process then. A write may come
-/// back as ``drainBacklog(_:)``.
+/// Its extensions perform what the audience decides, in one order for all carriers. While a part of the audience is
+/// being changed they neither write to a connection nor read another part: a write may call ``drainBacklog(_:)``, and
+/// Swift's exclusivity check would then end the process.
 package protocol Carrier: AnyObject {
     var hub: Hub { get }
     var audience: Audience { get set }
@@ -88,7 +88,8 @@ extension Carrier {
         audience.hold(rest, for: index, through: sequence, acknowledged: acknowledged)
     }
 
-    /// The connection takes bytes again: the rest of the broken write, then the newest of what came meanwhile.
+    /// Sends what is pending once the connection takes bytes again: the rest of the interrupted write, then the newest
+    /// message of each topic that came meanwhile.
     package func drainBacklog(_ index: Int32) {
         guard var backlog = audience.backlogs[index] else { return }
         repeat {
@@ -125,7 +126,7 @@ extension Carrier {
         while let (index, reason) = audience.doomed.popLast() { release(index, reason) }
     }
 
-    /// Takes a connection out of everything that a subscriber is in, before its slot is freed.
+    /// Removes a connection from its topics, timers and gauges, before its slot is freed.
     package func leave(_ index: Int32, _ reason: DropReason?) {
         if hub.releases.isOpen { tellEnd(index, reason) }
         endSubscription(index)

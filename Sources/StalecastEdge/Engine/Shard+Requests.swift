@@ -14,7 +14,7 @@ extension Shard {
         switch slot.pointee.phase {
         case .free, .doomed: return
         case .head:
-            // The end that came with a request is looked at after the answer: it has no edge of its own.
+            // A client may end with its request: epoll reports that only once, so it is handled after the answer.
             if events & EPOLLRDHUP.rawValue != 0 { slot.pointee.hasInput = true }
             if events & (EPOLLIN.rawValue | EPOLLRDHUP.rawValue) != 0 || isGone { readHead(index) }
         case .verifying:
@@ -38,7 +38,7 @@ extension Shard {
     ///
     /// - Parameters:
     ///   - isCurrent: the board shows what was announced when the request came.
-    ///   - isLookedAt: the token in it was.
+    ///   - isLookedAt: its token was verified already.
     func readHead(_ index: Int32, isCurrent: Bool = false, isLookedAt: Bool = false) {
         let slot = slots[index]
         if slot.pointee.awaitsProxyHeader, !takeProxyHeader(index) { return }
@@ -69,7 +69,7 @@ extension Shard {
         var request = request
         guard count <= settings.maxHeadBytes else { return giveToFront(index) }
         believe(index, request.forwarded)
-        // What it is asked with was not read.
+        // The hook is asked with header fields that the recogniser does not read.
         if settings.access.isForHook(request.credentials) { return giveToFront(index) }
         // See ``FrontRequest/credentials``.
         if settings.access.takesCertificates, request.origin == nil, case .session(let tls) = slot.pointee.cover {
@@ -138,8 +138,8 @@ extension Shard {
         if !postpones(.adoption(adoption)) { serve(adoption) }
     }
 
-    /// Serves a request from the Front. It may have become impossible since the Front's check; it is answered all the
-    /// same.
+    /// Serves a request from the Front. Topics or access may have changed since the Front's check; then it is refused
+    /// with an answer.
     func serve(_ adoption: Shard.Adoption) {
         adoption.tls?.use(adoption.fd)
         guard let index = claim(adoption.fd, adoption.address, adoption.tls, proxy: adoption.proxy) else { return }
@@ -167,8 +167,7 @@ extension Shard {
         if slot.pointee.isRefused { return refuse(index, request, .capacity) }
         open(index, request, topics)
         if slot.pointee.phase == .poll { return releaseIfGone(index) }
-        // What came with the request, in a record of its own, brings no edge any more; nor does an end that came with
-        // it.
+        // epoll does not report again what came with the request in another TLS record, nor an end that came with it.
         let brought = slot.pointee.phase == .stream && !slot.pointee.isPlain || slot.pointee.hasInput
         if brought, slot.pointee.isStream, !discardInput(slot) { release(index, .peerClosed) }
     }
@@ -236,7 +235,7 @@ extension Shard {
     /// Answers a request that cannot be served, and closes: over a cap, during a drain, or after its topic went.
     private func refuse(_ index: Int32, _ request: StreamRequest, _ reason: DropReason) {
         _ = put(refusal(of: request, reason)[...], on: slots[index])
-        // Who is over a cap was counted when it came.
+        // A connection over the cap was counted when it came.
         release(index, reason == .capacity ? nil : reason)
     }
 

@@ -1,6 +1,6 @@
 import StalecastWire
 
-/// Room at the cap of connections: whoever says nothing must not keep clients out.
+/// Room at the cap of connections: silent connections must not keep clients out.
 extension Shard {
     /// Slots that one look passes over: a look costs little however many streams there are, and the next one goes on
     /// there.

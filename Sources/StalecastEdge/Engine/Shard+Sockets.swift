@@ -94,7 +94,7 @@ extension Shard {
             isTLS
             ? stalecast_peek(slot.pointee.fd, rest.baseAddress, rest.count)
             : stalecast_receive(slot.pointee.fd, rest.baseAddress, rest.count)
-        // The error of a socket comes once: what waited before it is nobody's any more.
+        // A socket reports its error once; the bytes that waited before it have no receiver any more.
         if count < 0, blocked() < 0 { return -1 }
         let whole = before + max(0, count)
         if !isTLS { input.look(at: index, whole) }

@@ -2,7 +2,7 @@ import StalecastHTTP
 import StalecastWire
 
 /// The part of Firebase Installations without which no SDK fetches. Nothing is kept: any installation is known, and
-/// tokens mean nothing to anybody.
+/// tokens have no meaning.
 enum Installations {
     /// A token's life, one week: SDKs renew it when less than an hour is left.
     private static let expiresIn: JSONValue = "604800s"

@@ -64,7 +64,7 @@ package struct FrontRequest: Sendable {
         credentials.verdict = verdict
         credentials.question = question
         credentials.cookie = cookie
-        // A page of another site asks with it too, without anybody's knowledge.
+        // A browser shows the certificate also for requests of other sites' pages, without the user's knowledge.
         credentials.certificate = origin == nil ? certificate : nil
         return credentials
     }

@@ -121,7 +121,7 @@ extension EdgeOperations {
         ) { router, request, _ throws(GoogleError) in .respond(try router.session(request, isEnding: true)) },
         operation(
             "report", "POST", "/v1/report", tag: "Streams",
-            summary: "A client says which version it has got or runs, or that it failed: counted, never acted upon",
+            summary: "Reports the version that a client has fetched or runs, or a failure; reports are counted",
             parameters: [key], body: APIBody(.schema("Report")), answers: [APIAnswer("Taken", status: 204)],
             errors: errors + [413, 429]
         ) { router, request, _ throws(GoogleError) in try router.report(request) },

@@ -65,7 +65,7 @@ package enum WebClient {
         return line.count
     }
 
-    /// Any page may load it: it holds nothing of anybody's, and what it asks for then is judged as ever.
+    /// Any page may load it: it holds no data, and the requests that it makes are checked like all others.
     static func response(to head: RequestHead) -> FrontResponse {
         let answer = file.answer(to: head)
         var response = FrontResponse(

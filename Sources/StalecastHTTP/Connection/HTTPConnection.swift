@@ -355,7 +355,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
     private var unwritten: Int {
         if let stream { return stream.unwritten }
         if isWritable { return 0 }
-        // A channel that is being closed has no options any more; then nothing waits either.
+        // Fails only on a channel that is closing, which holds no more bytes for its client.
         return (try? context?.channel.syncOptions?.getOption(.bufferedWritableBytes)) ?? 0
     }
 

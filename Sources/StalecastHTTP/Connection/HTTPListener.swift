@@ -5,7 +5,7 @@ import NIOPosix
 package struct HTTPListener: Sendable {
     private let channel: any Channel
 
-    /// Waiting connections the kernel may hold.
+    /// Connections that the kernel may queue before they are accepted.
     private static let backlog: Int32 = 4096
 
     /// - Parameters:

@@ -41,7 +41,7 @@ package struct HostRule: Sendable, Equatable {
 
     private typealias Bytes = Slice<UnsafeBufferPointer<UInt8>>
 
-    /// Host without the port; nil when what follows the colon is none.
+    /// Host without the port; nil when the part after the colon is not a port.
     private static func host(of authority: Bytes) -> Bytes? {
         guard let colon = authority.lastIndex(of: UInt8(ascii: ":")), authority.last != UInt8(ascii: "]") else {
             return authority

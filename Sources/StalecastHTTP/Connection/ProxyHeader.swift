@@ -3,10 +3,11 @@ package import StalecastWire
 /// The first bytes of a connection that a proxy passes on, in either version of the PROXY protocol:
 /// haproxy.org/download/2.9/doc/proxy-protocol.txt.
 package enum ProxyHeader: Sendable, Equatable {
-    /// Bytes that may become one.
+    /// The bytes so far may be the beginning of a header.
     case incomplete
     case invalid
-    /// The header's own length in bytes, and the client. nil: the proxy asks for itself, or does not know.
+    /// The header's own length in bytes, and the client. nil: the connection is the proxy's own, or its client is
+    /// unknown.
     case header(length: Int, source: IPAddress?)
 
     /// Two IPv6 addresses and what TLVs proxies send are a tenth of it; it fits into the smallest limit of a head.
@@ -18,7 +19,7 @@ package enum ProxyHeader: Sendable, Equatable {
     /// The longest line of version 1, with its end.
     private static let maxLine = 107
 
-    /// Reads what stands at the beginning of `bytes`; what follows it is not looked at.
+    /// Reads the header at the beginning of `bytes`; ignores the bytes after it.
     package static func read(_ bytes: UnsafeRawBufferPointer) -> ProxyHeader {
         if bytes.prefix(signature.count).elementsEqual(signature.prefix(bytes.count)) { return readBinary(bytes) }
         return bytes.prefix(word.count).elementsEqual(word.prefix(bytes.count)) ? readLine(bytes) : .invalid

@@ -3,15 +3,15 @@ package import NIOCore
 /// Receiver of a listener's connections, whatever protocol they turn out to speak. Called on the connection's event
 /// loop.
 package struct Reception {
-    /// Said without anything being read; nil for a connection that is served.
+    /// Refusal that is sent before anything is read; nil for a connection that is served.
     let refusal: GoogleError?
-    /// Makes what is behind an HTTP/1.1 connection; it hears of the end.
+    /// Makes the handler of an HTTP/1.1 connection; the handler is told of the connection's end.
     let connection: (HTTPConnection) -> any RequestHandler
     /// Makes the reception for one stream of an HTTP/2 connection, which has a channel of its own.
     let stream: (any Channel) -> Reception
-    /// The connection was let go before there was anything behind it.
+    /// The connection was closed from this side before it had a handler.
     let fault: (ConnectionFault) -> Void
-    /// The connection ended before there was anything behind it; called once.
+    /// The connection ended before it had a handler; called once.
     let gone: () -> Void
 
     package init(

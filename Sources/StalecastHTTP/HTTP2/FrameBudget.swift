@@ -2,8 +2,9 @@
 /// everything it is sent or answered. nio-http2 bounds most floods, but not those of WINDOW_UPDATE and of frames of
 /// unknown type, and it keeps what it refuses; so frames are counted in front of it, by their headers alone.
 package struct FrameBudget: Sendable {
-    /// The most that can be saved up.
+    /// Largest balance: bytes that a client may send at once.
     package static let capacity = 64 * 1024
+    /// Bytes that the balance gains in a second.
     package static let perSecond = 2 * 1024
     /// Bytes for an answered request: its head, and a few frames about it.
     package static let perAnswer = 2 * 1024

@@ -20,7 +20,7 @@ extension Credentials {
     package mutating func read(query: Substring) {
         if query.isEmpty { return }
         for item in query.split(separator: "&") {
-            // What cannot be decoded is no key of ours, and not nothing.
+            // A value that cannot be decoded is kept as it stands: it must count as a wrong credential, not as none.
             if item.hasPrefix("key=") {
                 set(\.queryKey, PercentEncoding.decode(item.dropFirst(4), plusIsBlank: true) ?? String(item))
             } else if item.hasPrefix("ticket=") {
@@ -29,8 +29,8 @@ extension Credentials {
         }
     }
 
-    /// Takes away a token of Firebase's installations, which is no credential here: what asks for it looks at it
-    /// itself.
+    /// Removes a token of Firebase Installations, which is not a credential here; operations that need it read the
+    /// header themselves.
     package mutating func dropInstallationToken() {
         if authorization?.hasPrefix("FIS_v2 ") ?? false { authorization = nil }
     }

@@ -1,10 +1,10 @@
 import StalecastWire
 
-/// The identified clients of all scopes, by their keys: 44 bytes each and 8 of index, and a name beside it.
+/// The identified clients of all scopes, by their keys: 44 bytes each, 8 bytes of index, and the name.
 ///
-/// Up to the cap it holds all of them. Above it holds those whose key ends in ``level`` zero bits, one more whenever it
-/// is full: a sample in which each client stays the same one, so that it can go from rung to rung. Counts are then
-/// multiplied by ``weight``.
+/// Up to the cap the table holds all of them. When it is full, ``level`` grows by one, and only clients whose key ends
+/// in that many zero bits stay. The sample keeps the same clients over time, so each can be followed from stage to
+/// stage. Counts are multiplied by ``weight``.
 struct ClientTable {
     struct Entry {
         /// The newest versions it has got and runs, as far as we know; 0 is not known. Clamped to 32 bits.
@@ -13,18 +13,18 @@ struct ClientTable {
         /// The versions of its scope to whose audience it belongs, and those whose audience it left: bits of the ring.
         var cohort: UInt32 = 0
         var gone: UInt32 = 0
-        /// Time of the last sight, in tenths of a second since the book began.
+        /// Time at which the client was last seen, in tenths of a second since the table was made.
         var seen: UInt32
         let scope: UInt16
-        /// Place of its topics among the sets known.
+        /// Index of its set of topics.
         var topics: UInt16 = 0
-        /// Place of its app and SDK.
+        /// Index of its app and SDK.
         var label: UInt16 = 0
         /// Open streams and held polls. A count that reached its maximum stays there, since nothing tells how far above
         /// it the client went.
         var streams: UInt16 = 0
         var polls: UInt16 = 0
-        /// Fetches since the newest version, as far as they count for its herd.
+        /// Number of fetches since the newest version, as counted for ``HerdExperience``.
         var fetches: UInt8 = 0
         /// Connected, or gone for less than ten seconds.
         var isPresent = false

@@ -49,7 +49,7 @@ extension RolloutStatus {
         isFromMemory = false
     }
 
-    /// Count in a record, limited: it may be anything, and sums of it must not overflow.
+    /// Count from a record, clamped: a record may hold any number, and sums of counts must not overflow.
     static func count(_ value: JSONValue?) -> Int { Int(min(max(value?.int64 ?? 0, 0), 1 << 40)) }
 }
 

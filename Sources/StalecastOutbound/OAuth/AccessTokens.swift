@@ -42,7 +42,7 @@ package final class AccessTokens: Sendable {
         self.policy = policy
     }
 
-    /// A token that can be used now without asking anybody; nil when there is none. Close to its end a new one is
+    /// A token that can be used now without a request; nil when there is none. Close to its end a new one is
     /// fetched meanwhile.
     package var current: String? {
         let now = ContinuousClock.now

@@ -2,8 +2,8 @@ package import StalecastStore
 package import StalecastWire
 import Synchronization
 
-/// Looks at one scope's source, again and again and whenever it is told to, and has what is new adopted: one look at a
-/// time, of all triggers that come meanwhile one more.
+/// Polls one scope's source regularly and when triggered, and has new templates adopted. One poll runs at a time; all
+/// triggers that come meanwhile cause one more.
 package final class SourceWatcher: Sendable {
     package let scope: Scope
     private let source: any TemplateSource
@@ -46,16 +46,16 @@ package final class SourceWatcher: Sendable {
         return status
     }
 
-    /// Looks as soon as the look under way is over. Returns at once; any thread.
+    /// Polls as soon as the poll under way is over. Returns at once; any thread.
     ///
-    /// - Parameter expected: the version that should be there; while it is not, the next looks follow soon.
+    /// - Parameter expected: the version that should be there; until it is, the next polls follow soon.
     package func poll(expecting expected: VersionNumber? = nil) {
         state.withLock { $0.triggered(expecting: expected) }
         wakeSignal.ring()
     }
 
-    /// Looks at once, and goes on until the task is cancelled. What was seen and not adopted by then is seen again
-    /// after the next start.
+    /// Polls at once, and goes on until the task is cancelled. A template that was seen but not adopted by then is seen
+    /// again after the next start.
     ///
     /// - Parameter ownership: what is adopted is only taken while it holds; nil, the default: always.
     package func run(under ownership: Ownership? = nil) async {

@@ -4,31 +4,31 @@ package import StalecastWire
 /// Kind of origin from which a scope's versions come. Raw values are those of the configuration, of `/status` and of
 /// metrics.
 package enum SourceKind: String, Sendable, Hashable, CaseIterable {
-    /// Published through our API; nothing to look at.
+    /// Versions are published through the API; there is nothing to poll.
     case store
     case file
     case http
     case firebase
 }
 
-/// Something outside that can be looked at for a scope's newest template.
+/// Origin outside the daemon that is polled for a scope's newest template.
 package protocol TemplateSource: Sendable {
     var kind: SourceKind { get }
-    /// Place for people: a path, or a URL without its query.
+    /// Origin's name in logs and `/status`: a path, or a URL without its query.
     var place: String { get }
 
-    /// One look. Never called again before it returned. What cannot be used is reported by every look until there is
-    /// something else.
+    /// Reads the origin once. Calls never overlap. A template that cannot be used is reported by every poll until the
+    /// origin has another one.
     func poll() async -> OriginPoll
 
-    /// Makes the next look report what it finds even when it found that before: it could not be adopted.
+    /// Makes the next poll report what it finds even if nothing changed, because the last result could not be adopted.
     func forget()
 
-    /// Watches for changes until the task is cancelled, where the source can: calls `onChange`, on any thread, when it
-    /// is worth looking, with the version that should be seen or nil. Returns at once where it cannot.
+    /// Watches for changes until the task is cancelled; returns at once for a source that cannot. Calls `onChange` on
+    /// any thread when a poll is worthwhile, with the version to expect or nil.
     func listen(onChange: @escaping @Sendable (VersionNumber?) -> Void) async
 
-    /// State of listening; nil where the source only looks.
+    /// State of listening; nil for a source that is only polled.
     var listening: SourceStatus.Listening? { get }
 }
 

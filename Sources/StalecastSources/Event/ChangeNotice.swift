@@ -4,7 +4,7 @@ import StalecastWire
 struct ChangeNotice {
     private let data: JSONObject
 
-    /// - Parameter data: nil, or no object, says nothing.
+    /// - Parameter data: ignored unless it is an object.
     init(_ data: JSONValue?) { self.data = data?.object ?? [:] }
 
     /// Event types whose data is understood. Events of all other types are welcome too, but only say "look".

@@ -40,7 +40,7 @@ package final class TriggerService: Sendable {
         return isAdmitted
     }
 
-    /// Returns soon for who shows a token. Signatures are checked on a queue of their own, few at a time.
+    /// Returns quickly for a sender with a token. Signatures are checked on a queue of their own, few at a time.
     ///
     /// - Parameter body: as received, inflated. A signature over a compressed body cannot be checked.
     package func take(_ post: Post, body: [UInt8]) async -> Outcome {
@@ -88,7 +88,7 @@ package final class TriggerService: Sendable {
         }
     }
 
-    /// Every key of every target is asked, once, whichever accepts and whatever the project: the time says nothing.
+    /// Tries every key of every target once, so that the time does not show which key or project matches.
     private func granted(_ signed: SignedPost, _ body: [UInt8], _ holders: [Int]) -> [Int] {
         var answers: [ObjectIdentifier: Bool] = [:]
         for key in targets.flatMap(\.keys) where answers[ObjectIdentifier(key)] == nil {

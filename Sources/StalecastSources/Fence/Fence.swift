@@ -170,7 +170,7 @@ package struct Fence: Sendable {
         /// Installation with which ``Proof/fetch(apiKey:appID:)`` asks, for an origin that serves only installations;
         /// nil for others.
         package var installation: FirebaseInstallation?
-        /// Time that the origin may take to catch up. Default 2 s; then the version is announced all the same.
+        /// Time that the origin may take to catch up. Default 2 s; then the version is announced anyway.
         package var wait: Duration = .seconds(2)
         /// Time between two probes. Default 50 ms; doubles up to 250 ms.
         package var interval: Duration = .milliseconds(50)

@@ -17,9 +17,9 @@ struct Settling: Sendable {
 
     /// Age by the wall clock from which an unchanged file counts as whole.
     private static let restingAge = Duration.seconds(2)
-    /// A directory in which something happens all the time is read all the same after this.
+    /// Time after which a directory is read even if it never comes to rest.
     private static let longestUnrest = Duration.seconds(2)
-    /// A file that is written to all the time is read all the same after this.
+    /// Time after which a file is read even if it is still being written.
     private static let longestWrite = Duration.seconds(5)
 
     init(quiet: Duration) { self.quiet = quiet }

@@ -32,8 +32,8 @@ package final class InvalidationStream: Sendable {
                 pause = InvalidationStream.disabledPause
                 problem = "the origin has real-time updates switched off"
             }
-            // Any other number is worth a look: an origin that began anew counts from 1 again. One that no look can
-            // mean is no promise of a version.
+            // Any other number is worth a poll: an origin that was reset counts from 1 again. A number out of range
+            // promises no version.
             guard let version = message.version, version != told else { return [] }
             told = version
             return [version < .max ? version : nil]

@@ -40,7 +40,7 @@ package struct TemplateChanges: Sendable, Hashable {
         groups = Self.changes(old.groups.withoutParameters, new.groups.withoutParameters)
     }
 
-    /// True when the templates are the same to the last description.
+    /// True when the templates are equal, descriptions included.
     package var isEmpty: Bool { parameters.isEmpty && conditions.isEmpty && groups.isEmpty }
 
     private static func changes<Thing>(_ old: [String: Thing], _ new: [String: Thing]) -> [Change<Thing>] {

@@ -29,7 +29,7 @@ extension Explanation {
     package struct Condition: Sendable, Hashable {
         package let name: String
         package let isMatched: Bool
-        /// Why it cannot be true for anybody; nil for a condition that can be understood.
+        /// Reason why the condition cannot be true for any client; nil for a valid condition.
         package let problem: String?
         /// All its tests, also those after the first false one.
         package let tests: [Explanation.Test]

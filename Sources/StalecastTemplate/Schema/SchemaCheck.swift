@@ -77,7 +77,7 @@ struct SchemaCheck {
         case .all(let places): return places.allSatisfy { accepts(value, $0) }
         case .any(let places):
             return accepted(value, of: places, enough: 1) > 0
-                || fail("\(value.inWords) obeys none of the \(places.count) schemas of \"anyOf\"")
+                || fail("\(value.inWords) matches none of the \(places.count) schemas of \"anyOf\"")
         case .one(let places):
             let count = accepted(value, of: places, enough: 2)
             return count == 1

@@ -1,7 +1,7 @@
 package import StalecastOutbound
 package import StalecastWire
 
-/// One request that was sent, or could not be, and what came of it.
+/// One request that was sent or could not be sent, and its result.
 package struct DeliveryAttempt: Sendable, Hashable {
     package let webhook: WebhookID
     /// Nil for messages that are about no scope.

@@ -3,8 +3,8 @@ import Logging
 import StalecastOutbound
 import StalecastWire
 
-/// Carries out what ``DeliveryState`` decides, and tells it what came of it. Everything in it belongs to the engine's
-/// thread; ``WebhookDelivery`` gets there.
+/// Performs the actions of ``DeliveryState`` and reports their results to it. It is confined to the engine's thread;
+/// ``WebhookDelivery`` calls it there.
 final class DeliveryLoop: @unchecked Sendable {
     /// A scope's changes after a sequence, oldest first, at most so many; blocks, so never called on the loop.
     typealias History = @Sendable (Scope, CommitSequence, _ limit: Int) -> [TemplateChange]

@@ -182,7 +182,7 @@ extension DeliveryState {
         let extras = endpoint.lanes[lane].owe(sequences, endpoint.mode)
         let others = sequences.filter { !endpoint.lanes[lane].extras.contains($0) }
         if isStored, !others.isEmpty { put(.extras(id, scope, others, areOwed: false)) }
-        // Those that the database has are told all the same: a successor on another node has another database.
+        // Extras that the database has are journalled again, because a successor on another node has another database.
         if !extras.isEmpty { put(.extras(id, scope, extras, areOwed: true)) }
         endpoint.hurry()
         touch(endpoint, at: now)

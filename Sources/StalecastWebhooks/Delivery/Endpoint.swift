@@ -121,7 +121,7 @@ final class Endpoint {
         case nothing
     }
 
-    /// The one place that decides; nothing of its answer is stored.
+    /// Decides what is sent next, and when. No other code does, and the answer is never stored.
     func next(at now: UInt64, _ logs: [Scope: ScopeLog], _ routes: [TopicName: TopicBinding]) -> Next {
         guard isDeliverable, inFlight < width else { return .nothing }
         let interest = ScopeLog.Interest(topics: topics, routes: routes)
@@ -133,7 +133,7 @@ final class Endpoint {
             // Through a pointer: Swift calls a method of an element of a class's array on a copy.
             switch lanes.withUnsafeBufferPointer({ $0[index].next(mode, at: now, log, interest) }) {
             case .read(let after):
-                // Nothing that it brings could be sent yet.
+                // Not read yet: the endpoint must wait until `open` before it can send anything.
                 if open <= now { return .read(lane: index, after: after) }
                 due = (now, .wait(open))
             case .send(let heard): if due.time > now { due = (now, .send(lane: index, heard)) }
@@ -148,9 +148,9 @@ final class Endpoint {
         return open > max(due.time, now) ? .wait(open) : due.next
     }
 
-    /// Passes over what concerns no webhook.
+    /// Skips versions that do not concern this webhook.
     ///
-    /// - Returns: of which lanes something is to be written: extras that are lost, one that was found, and the cursor.
+    /// - Returns: lanes with something to write: extras that are lost, one that was found, and the cursor.
     func advance(
         _ logs: [Scope: ScopeLog], _ routes: [TopicName: TopicBinding]
     ) -> [(lane: Int, lost: [CommitSequence], found: CommitSequence?, isFar: Bool)] {
@@ -163,12 +163,12 @@ final class Endpoint {
         return told
     }
 
-    /// The next lane is asked first the next time.
+    /// Notes that this lane had its turn: the next call of `next` begins with the lane after it.
     func took(_ lane: Int) { turn = (lane + 1) % lanes.count }
 
     // MARK: Health
 
-    /// A failure that counts, with the time since the last one: a time without attempts is no failing.
+    /// Counts a failure and adds the time since the last one; a long time without attempts does not count as failing.
     func fails(at now: Moment, since start: Timestamp, _ pace: DeliveryConfiguration.Pace) {
         health.failedAttempts += 1
         if health.failingSince == nil { health.failingSince = start }
@@ -178,7 +178,7 @@ final class Endpoint {
         failingMark = now.monotonic
     }
 
-    /// Nothing that was says anything about what will be.
+    /// Resets the health: earlier failures no longer count.
     func forgive() {
         health = JournalEntry.TargetHealth()
         rejections = 0

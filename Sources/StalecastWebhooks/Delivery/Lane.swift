@@ -320,7 +320,7 @@ struct Lane: Sendable {
         return tries[index].attempts
     }
 
-    /// The attempt is over and says nothing about the version, which is owed as before.
+    /// Forgets an attempt that ended without a result for its version; the version stays owed.
     mutating func forget(_ sequence: CommitSequence) {
         guard let index = place(of: sequence) else { return }
         let change = tries.remove(at: index).heard.change
@@ -329,7 +329,7 @@ struct Lane: Sendable {
         }
     }
 
-    /// The attempt never took place, or must be made again later.
+    /// Takes back an attempt that never began or must be repeated: its version is due again at `time`.
     mutating func hold(_ sequence: CommitSequence, until time: UInt64) {
         guard let index = place(of: sequence) else { return }
         tries[index].attempt = nil

@@ -20,7 +20,8 @@ package enum Verdict: Equatable, Sendable {
         case backoff
         /// Wait of at least this length, or of the backoff if that is longer.
         case atLeast(Duration)
-        /// The receiver's own word, for all that is sent to it; meanwhile nothing counts as failing.
+        /// Wait that the receiver asked for in `Retry-After`. It holds for all messages to that receiver, which does
+        /// not count as failing meanwhile.
         case patience(Duration)
     }
 
@@ -77,7 +78,7 @@ extension DeliveryConfiguration.Pace {
         return floor + most * Double.random(in: 0...1, using: &generator)
     }
 
-    /// No two attempts of a webhook that fails are further apart because of a failure, in microseconds.
+    /// Longest time between two attempts of a failing webhook, in microseconds.
     var longestWait: Int64 {
         max(cap, versionCap, longestRetryAfter, slowFloor).microseconds
             + WebhookLimits.timeoutRange.upperBound.microseconds
@@ -95,12 +96,12 @@ extension OutboundOutcome.Result {
 }
 
 extension Webhook {
-    /// Whether requests go to the same receiver, in the same words.
+    /// Whether both webhooks send the same kind of request to the same receiver.
     func goesWhere(_ other: Webhook) -> Bool {
         url == other.url && tls == other.tls && headers == other.headers && format == other.format && fcm == other.fcm
     }
 
-    /// Names what ``goesWhere(_:)`` compares, to tell after a restart whether it has changed.
+    /// Digest of everything that ``goesWhere(_:)`` compares, to notice a change after a restart.
     package var receiverDigest: String {
         let headers = headers.flatMap { [$0.name, $0.value] }
         let files = [tls?.caFile, tls?.certificateFile, tls?.keyFile, fcm?.serviceAccountFile, fcm?.tokenURL?.text]

@@ -122,7 +122,7 @@ package final class WebhookDelivery: Sendable {
 
     private func expectReceivers() { hasReceivers.store(true, ordering: .sequentiallyConsistent) }
 
-    /// A version was committed that a part of the clients is told of: no webhook hears of it yet, or ever.
+    /// A version was committed that only some clients are told of; webhooks are told when all clients are, or never.
     package func pass(over change: TemplateChange) { perform { $0.take { $0.passed(over: change) } } }
 
     /// A release changed; ``TopicName/releaseOperations`` hears of it.
@@ -136,8 +136,9 @@ package final class WebhookDelivery: Sendable {
         perform { $0.take { $0.installed(webhook, at: OutboundEngine.now()) } }
     }
 
-    /// Returns when what was told until now is written, or cannot be. After a crash a webhook without a written
-    /// position is owed the newest version only, so its creation is answered when it has one.
+    /// Returns when all facts so far are written, or writing has failed. After a crash a webhook without a written
+    /// position is owed only the newest version, so the creation of a webhook is answered after its position is
+    /// written.
     package func settle() async {
         let journal = journal
         await askWhileItRuns { _ in }

@@ -12,7 +12,7 @@ package enum RegistryProblem: Error, Hashable, CustomStringConvertible {
     case tooMany(limit: Int)
     /// The database failed; `cause` is for the log.
     case storage(cause: String)
-    /// The records that all nodes share cannot be changed now; the change may have been made all the same.
+    /// The records that all nodes share cannot be changed now; the change may still have been made.
     case away(cause: String)
     /// Only another node of the cluster can say, and it does not; a sentence that names it.
     case elsewhere(String)

@@ -88,7 +88,7 @@ package struct SigningKey: Sendable, Equatable, CustomStringConvertible {
 }
 
 extension SigningKey {
-    /// Why a text is no key; a sentence without the text.
+    /// Reason why a text is not a key: a sentence that never contains the text, which may be a secret.
     package struct Invalid: Error, Hashable, CustomStringConvertible {
         package let description: String
 

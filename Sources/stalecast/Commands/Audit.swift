@@ -65,7 +65,7 @@ struct AuditShow: AsyncParsableCommand {
 struct AuditVerify: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "verify",
-        abstract: "Check that no line but the last ones was changed, removed or added; 1 and the line when one was.",
+        abstract: "Check for changed, removed or added lines, except at the end; prints the first and ends with 1.",
         discussion: """
             That lines written since the daemon's start are gone from the end does not show by itself, and whoever may \
             write the files can write all of them anew: keep the hash that is shown at another place, and name it with \
@@ -79,7 +79,7 @@ struct AuditVerify: AsyncParsableCommand {
     @OptionGroup var data: DataOptions
     @OptionGroup var outputOptions: OutputOptions
 
-    @Option(help: .value("hash", "A hash that an earlier run showed: it must be that of some line."))
+    @Option(help: .value("hash", "Hash that an earlier run showed; one of the lines must have it."))
     var expect: String?
 
     func validate() throws {

@@ -6,7 +6,7 @@ import StalecastWire
 /// `stalecast backup`: a safe copy of the store and of the webhooks, while the daemon runs or not.
 struct Backup: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Copy the store and the webhooks into one file, also while the daemon runs, also of another machine.",
+        abstract: "Copy the store and the webhooks into one file, from here or elsewhere, even while the daemon runs.",
         discussion: """
             The copy is consistent: it holds every version acknowledged before it began, and every webhook with the state of \
             its deliveries. Secrets in it stay sealed. NOT in it: webhooks.key, which opens them, the control token, the audit \
@@ -46,7 +46,7 @@ struct Backup: AsyncParsableCommand {
         @Option(help: .value("number", "Backups that stay in the folder (default: all)."))
         var keep: Int?
 
-        @Option(help: .value("time", "Make another one each time that so much time is over."))
+        @Option(help: .value("time", "Make a backup each time this interval has passed, until the command is stopped."))
         var every: Span?
 
         @OptionGroup var connection: ConnectionOptions
@@ -186,7 +186,7 @@ struct Restore: AsyncParsableCommand {
 
     @OptionGroup var floor: NumberFloorOptions
 
-    @Flag(name: .shortAndLong, help: "Restore without the question that a terminal is asked.")
+    @Flag(name: .shortAndLong, help: "Do not ask for confirmation.")
     var yes = false
 
     @OptionGroup var data: DataOptions

@@ -36,7 +36,7 @@ struct BackupFolder {
         return old.filter { unlink("\(path)/\($0)") == 0 }
     }
 
-    /// Files with other names are somebody's.
+    /// Whether the name is one that this command gives; other files in the folder are left alone.
     private static func isOurs(_ name: String) -> Bool {
         guard name.hasPrefix(prefix), name.hasSuffix(suffix) else { return false }
         let time = Array(name.utf8.dropFirst(prefix.utf8.count).dropLast(suffix.utf8.count))

@@ -41,7 +41,7 @@ extension ClusterCommand {
     /// `stalecast cluster upgrade`: the log may hold what this node's program knows.
     struct Upgrade: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Let the log hold what the asked node's program knows; older programs are refused from then on.",
+            abstract: "Raise the log's format to that of the node's program; older programs are refused from then on.",
             discussion: """
                 After a rolling upgrade, when every node runs the new program. There is no way back but a backup.
 
@@ -85,7 +85,7 @@ extension ClusterCommand {
 
     /// Options of both changes.
     struct ChangeOptions: ParsableArguments, ControlOptions {
-        @Flag(name: .shortAndLong, help: "Do it without the question that a terminal is asked.")
+        @Flag(name: .shortAndLong, help: "Do not ask for confirmation.")
         var yes = false
 
         @OptionGroup var connection: ConnectionOptions

@@ -6,7 +6,7 @@ import StalecastWire
 /// `stalecast doctor`: what the machine allows, how the daemon is, and what stands in its way.
 struct Doctor: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        abstract: "Say what this machine allows the daemon, how the daemon is, and what needs you.",
+        abstract: "Check this machine and the daemon, and say what needs attention.",
         discussion: """
             Looks at descriptors, the queue of new connections, connection tracking, memory, the clock, the disk, certificates, and the \
             names that sources and webhooks need. Of a daemon that runs, its limits count, else those of this shell; and the daemon \

@@ -20,7 +20,7 @@ struct NewEpoch: AsyncParsableCommand {
 
     @OptionGroup var floor: NumberFloorOptions
 
-    @Flag(name: .shortAndLong, help: "Begin without the question that a terminal is asked.")
+    @Flag(name: .shortAndLong, help: "Do not ask for confirmation.")
     var yes = false
 
     @OptionGroup var data: DataOptions

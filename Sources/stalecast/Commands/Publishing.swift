@@ -4,7 +4,7 @@ package import StalecastWire
 
 /// Options of every command that publishes.
 struct PublishingOptions: ParsableArguments, ScopedControlOptions {
-    @Flag(name: .shortAndLong, help: "Publish without the question that a terminal is asked.")
+    @Flag(name: .shortAndLong, help: "Do not ask for confirmation.")
     var yes = false
 
     @Flag(help: "Publish also when nothing differs; every client fetches again.")
@@ -17,7 +17,7 @@ struct PublishingOptions: ParsableArguments, ScopedControlOptions {
 
 /// Options with which a command that publishes a template proposes it instead.
 struct ProposeOptions: ParsableArguments {
-    @Flag(help: "Keep it as a proposal for somebody else to approve; see `stalecast proposals`.")
+    @Flag(help: "Keep it as a proposal for another person to approve; see `stalecast proposals`.")
     var propose = false
 
     @Option(
@@ -70,14 +70,14 @@ struct Publishing {
         if sent.isStaged { report.release = try? await api.release() }
         report.wasShown = isAsked
         guard let wait, wait.share != nil, let after = report.after else { return try report.write(to: output) }
-        // What was done is said before anybody waits; JSON is one document, with how it ended.
+        // Text reports the publish before the wait; JSON is one document, printed with the outcome of the wait.
         if !output.isJSON { try report.write(to: output) }
         if sent.isStaged { return try await follow(after.version, report, wait) }
         var outcome = WaitOutcome(
             done: try await PropagationWait(api: api, options: wait, output: output).run(after.version))
         var failure = outcome.failure
         if failure?.status == .timedOut, wait.onTimeout == .rollback {
-            // JSON is said all the same: the version was published.
+            // The JSON is printed even if the wait fails: the version was published.
             do throws(CommandFailure) {
                 outcome.ending = try await takeBack(after.version)
                 failure = outcome.failure

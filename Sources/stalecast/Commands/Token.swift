@@ -27,7 +27,7 @@ extension Token {
                   sudo -u stalecast stalecast token rotate --data /var/lib/stalecast
                 """)
 
-        @Flag(name: .shortAndLong, help: "Make it without the question that a terminal is asked.")
+        @Flag(name: .shortAndLong, help: "Do not ask for confirmation.")
         var yes = false
 
         @OptionGroup var data: DataOptions

@@ -17,7 +17,7 @@ struct Top: AsyncParsableCommand, ControlOptions {
               stalecast top --json --count 60 > minute.jsonl
             """)
 
-    @Option(help: .value("time", "Time between two looks."))
+    @Option(help: .value("time", "Time between two samples."))
     var interval = Span(.seconds(1))
 
     @Option(help: "End after this many samples.")

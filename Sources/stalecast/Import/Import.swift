@@ -63,7 +63,7 @@ extension Import {
         @Flag(help: "Read and check everything, publish nothing.")
         var dryRun = false
 
-        @Flag(help: "Publish also over versions that somebody else published here.")
+        @Flag(help: "Publish also over versions that others published here.")
         var force = false
 
         @OptionGroup var connection: ConnectionOptions

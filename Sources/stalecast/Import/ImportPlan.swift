@@ -45,7 +45,7 @@ package struct ImportPlan: Sendable {
     package let newest: VersionMetadata?
     /// Oldest first.
     package let missing: [VersionMetadata]
-    /// Numbers of the versions that somebody else published here since the last import, newest first.
+    /// Numbers of the versions that others published here since the last import, newest first.
     package let others: [Int64]
 
     /// - Parameters:

@@ -119,7 +119,7 @@ struct KeyTarget: ParsableArguments {
 /// `stalecast keys create`.
 struct KeysCreate: AsyncParsableCommand, ControlOptions {
     static let configuration = CommandConfiguration(
-        commandName: "create", abstract: "Make a key; shows it, this once.",
+        commandName: "create", abstract: "Make a key and show it once.",
         discussion: """
             With --save the key goes into a file (mode 0600) instead of onto the terminal.
 
@@ -179,7 +179,7 @@ struct KeysList: AsyncParsableCommand, ControlOptions {
 /// `stalecast keys rotate`.
 struct KeysRotate: AsyncParsableCommand, ControlOptions {
     static let configuration = CommandConfiguration(
-        commandName: "rotate", abstract: "Give a key another secret; shows it, this once.",
+        commandName: "rotate", abstract: "Give a key a new secret and show it once.",
         discussion: """
             The secret before it is taken until the overlap is over. A second rotation ends the one before at once.
 
@@ -190,10 +190,10 @@ struct KeysRotate: AsyncParsableCommand, ControlOptions {
 
     @OptionGroup var target: KeyTarget
 
-    @Flag(name: .shortAndLong, help: "Do it without the question that a terminal is asked.")
+    @Flag(name: .shortAndLong, help: "Do not ask for confirmation.")
     var yes = false
 
-    @Option(help: .value("span", "How long the secret before it is taken (default: 7d)."))
+    @Option(help: .value("span", "How long the old secret stays valid (default: 7d)."))
     var overlap: Span?
 
     @OptionGroup var saving: KeySavingOptions
@@ -223,7 +223,7 @@ struct KeysRevoke: AsyncParsableCommand, ControlOptions {
     static let configuration = CommandConfiguration(
         commandName: "revoke", abstract: "End a key for good.",
         discussion: """
-            Streams it opened end within two seconds. A terminal is asked first.
+            Streams that it opened end within two seconds. On a terminal the command asks first.
 
             Example:
               stalecast keys revoke 4fT0aZ81Qx
@@ -231,7 +231,7 @@ struct KeysRevoke: AsyncParsableCommand, ControlOptions {
 
     @OptionGroup var target: KeyTarget
 
-    @Flag(name: .shortAndLong, help: "Revoke without the question that a terminal is asked.")
+    @Flag(name: .shortAndLong, help: "Do not ask for confirmation.")
     var yes = false
 
     @OptionGroup var connection: ConnectionOptions

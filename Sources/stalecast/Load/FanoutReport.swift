@@ -50,7 +50,7 @@ struct FanoutReport {
         let share = CPUShare(server: median(\.serverMicroseconds), load: median(\.generatorMicroseconds))
         let reason = counts.dead > 0 ? counts.firstFailure.map { " (the first: \($0.sentence))" } ?? "" : ""
         return [
-            "deliveries   \(Figure.perSecond(rounds.deliveriesPerSecond))/s (subscribers by the median of the last's time)",
+            "deliveries   \(Figure.perSecond(rounds.deliveriesPerSecond))/s (subscribers per median time of the last delivery)",
             "ended early  \(counts.dead)\(reason)",
             "CPU          \(share.text("delivery"))",
         ] + (plan.target.isLoopback ? ["             on the same machine: the latencies include this load's work"] : [])

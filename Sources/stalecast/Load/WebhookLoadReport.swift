@@ -62,7 +62,7 @@ struct WebhookLoadReport {
     private var summary: [String] {
         let share = CPUShare(server: median(\.serverMicroseconds), load: median(\.generatorMicroseconds))
         return [
-            "deliveries   \(Figure.perSecond(rounds.deliveriesPerSecond))/s (webhooks by the median of the last's time)",
+            "deliveries   \(Figure.perSecond(rounds.deliveriesPerSecond))/s (webhooks per median time of the last delivery)",
             "requests     \(counts.requests) over \(counts.connections) connections, \(counts.repeated) repeated, "
                 + "\(counts.backwards) out of order",
             "CPU          \(share.text("delivery"))",

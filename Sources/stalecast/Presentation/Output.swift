@@ -121,7 +121,7 @@ package struct ErrorReport {
             + (failure.advice.map { [$0] } ?? [])
     }
 
-    /// `{"error":{"code","message","problems","advice"},"exitCode"}` on one line; without what there is none of.
+    /// `{"error":{"code","message","problems","advice"},"exitCode"}` on one line; members without a value are left out.
     package var json: String {
         var error: JSONObject = ["code": .string("\(failure.status)"), "message": .string(failure.sentence)]
         if !failure.problems.isEmpty { error["problems"] = .array(failure.problems.map(JSONValue.string)) }

@@ -22,7 +22,7 @@ struct PropagationCommand: AsyncParsableCommand {
 /// `stalecast propagation status`.
 struct PropagationStatus: AsyncParsableCommand, ScopedControlOptions {
     static let configuration = CommandConfiguration(
-        commandName: "status", abstract: "How far a version came, with the curve of its way.",
+        commandName: "status", abstract: "Show how far a version has spread, and how that grew over time.",
         discussion: """
             Examples:
               stalecast propagation status
@@ -54,7 +54,7 @@ struct PropagationStatus: AsyncParsableCommand, ScopedControlOptions {
 /// `stalecast propagation laggards`.
 struct PropagationLaggards: AsyncParsableCommand, ScopedControlOptions {
     static let configuration = CommandConfiguration(
-        commandName: "laggards", abstract: "Which clients a version is still missing at.",
+        commandName: "laggards", abstract: "List the clients that do not have a version yet.",
         discussion: """
             Only clients of the version's audience: those that were connected when it was announced. Ids, addresses, apps \
             and SDKs are there unless the daemon runs with clients.names: false.
@@ -72,10 +72,10 @@ struct PropagationLaggards: AsyncParsableCommand, ScopedControlOptions {
     @Argument(help: "The version (default: the newest).", completion: .versionNumbers)
     var version: Int64?
 
-    @Option(help: "What they have not done.")
+    @Option(help: "Stage that the listed clients have not reached.")
     var stage = Stage.fetched
 
-    @Option(help: "Count them by a trait instead.")
+    @Option(help: "Count the clients by a trait instead of listing them.")
     var groupBy: Trait?
 
     @Option(help: .value("id", "Only the client of this id, whatever it has."))
@@ -132,7 +132,7 @@ struct PropagationLaggards: AsyncParsableCommand, ScopedControlOptions {
 /// `stalecast propagation list`.
 struct PropagationList: AsyncParsableCommand, ScopedControlOptions {
     static let configuration = CommandConfiguration(
-        commandName: "list", abstract: "How far the last versions came, newest first.",
+        commandName: "list", abstract: "List how far the last versions have spread, newest first.",
         discussion: """
             Examples:
               stalecast propagation list

@@ -25,7 +25,7 @@ struct WaitOptions: ParsableArguments {
     @Option(help: .value("time", "How long to wait at most (default: a minute and the herd window)."))
     var timeout: Span?
 
-    @Option(help: .value("count", "Fail when fewer clients, or streams, were there to hear of it."))
+    @Option(help: .value("count", "Fail when fewer clients, or streams, were connected."))
     var minClients = 0
 
     @Option(help: "What to do when the time is up: fail (exit 7), warn (exit 0), or rollback (and exit 7).")

@@ -101,7 +101,7 @@ struct ProposalsApprove: AsyncParsableCommand {
 
     @OptionGroup var target: ProposalTarget
 
-    @Flag(name: .shortAndLong, help: "Publish without the question that a terminal is asked.")
+    @Flag(name: .shortAndLong, help: "Do not ask for confirmation.")
     var yes = false
 
     @OptionGroup var options: ScopedOptions

@@ -38,7 +38,7 @@ struct ReleaseStatus: AsyncParsableCommand {
               stalecast release status --json | jq -r .state
             """)
 
-    @Flag(help: "Go on until it is over.")
+    @Flag(help: "Show each change until the release is over.")
     var follow = false
 
     @OptionGroup var options: ScopedOptions
@@ -99,7 +99,7 @@ struct ReleasePause: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "pause", abstract: "Stop an open release at its stage.",
         discussion: """
-            Clients keep what they have until somebody resumes it, promotes it or rolls it back.
+            Clients keep their version until the release is resumed, promoted or rolled back.
 
             Example:
               stalecast release pause --reason 'support calls'
@@ -129,7 +129,7 @@ struct ReleasePromote: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "promote", abstract: "Tell all clients of an open release now, or those of the next stage.",
         discussion: """
-            After the last stage the bake time follows. A terminal is asked, unless --yes.
+            After the last stage the bake time follows. On a terminal the command asks first, unless --yes is given.
 
             Examples:
               stalecast release promote
@@ -140,7 +140,7 @@ struct ReleasePromote: AsyncParsableCommand {
     @Flag(help: "Go on by one stage only, also from a pause; its time begins now.")
     var toNext = false
 
-    @Flag(name: .shortAndLong, help: "Do it without the question that a terminal is asked.")
+    @Flag(name: .shortAndLong, help: "Do not ask for confirmation.")
     var yes = false
 
     @OptionGroup var change: ReleaseChange
@@ -165,7 +165,7 @@ struct ReleaseRollback: AsyncParsableCommand {
               stalecast release rollback --yes --json
             """)
 
-    @Flag(name: .shortAndLong, help: "Do it without the question that a terminal is asked.")
+    @Flag(name: .shortAndLong, help: "Do not ask for confirmation.")
     var yes = false
 
     @OptionGroup var change: ReleaseChange

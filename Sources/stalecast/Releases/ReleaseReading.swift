@@ -48,7 +48,7 @@ package struct ReleaseReading {
         }
     }
 
-    /// `in 5m`, to the nearest unit, as nobody reads 4m 59s as 4m; `now` for what is over or no time.
+    /// `in 5m`, rounded to the nearest unit, so that 4m 59s is not shown as 4m; `now` for a past time, or for none.
     private static func moment(_ time: String, _ now: Timestamp) -> String {
         let isFar = age(time, at: now).hasPrefix("in ") && !age(time, at: now).hasSuffix("s")
         let distance = age(time, at: isFar ? Timestamp(microseconds: now.microseconds - 29_000_000) : now)

@@ -40,7 +40,7 @@ extension TLS {
             help: .value("file", "PEM file of a server's authorities (default: the system's)."), completion: .file())
         var caFile: String?
 
-        @Option(help: "Fewer days left than these are too few.")
+        @Option(help: "Fail when a certificate has fewer days left.")
         var days = 7
 
         @OptionGroup var outputOptions: OutputOptions

@@ -167,7 +167,7 @@ extension LinkAttempt {
 }
 
 extension Watcher.Event {
-    /// nil for what says nothing to who watches.
+    /// nil for an event that means nothing to the user.
     fileprivate init?(_ event: ServerSentEvent) {
         let data = try? JSONValue.parse(event.data.utf8)  // plain text is shown as it is
         switch event.type {

@@ -88,7 +88,7 @@ struct ReceivedRequest: Equatable {
     let headers: [String: String]
     let body: [UInt8]
 
-    /// A longer request is none of ours.
+    /// Longest request; the daemon sends no longer ones.
     static let maxBytes = 1 << 20
 
     /// The first request in `bytes` and its length; nil while it is not whole.

@@ -31,10 +31,10 @@ struct WebhookSettingsOptions: ParsableArguments {
     @Option(help: .value("rate", "Attempts per second at most, 0.001 to 1000."))
     var maxPerSecond: Double?
 
-    @Option(help: .value("time", "For one attempt, 1s to 60s (default: 15s)."))
+    @Option(help: .value("time", "Time limit of one attempt, 1s to 60s (default: 15s)."))
     var timeout: Span?
 
-    @Option(help: .value("time", "Between two deliveries of one scope, 0s (default) to 1d."))
+    @Option(help: .value("time", "Shortest time between two deliveries of one scope, 0s (default) to 1d."))
     var minInterval: Span?
 
     @Option(help: .value("name", "The receiver's private authority (PEM), a file in webhooks.filesDirectory."))

@@ -6,7 +6,7 @@ extension Webhooks {
     /// `stalecast webhooks add`: registers a URL.
     struct Add: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Register a URL; shows its secret, this once.",
+            abstract: "Register a URL and show its secret once.",
             discussion: """
                 Requests are signed as Standard Webhooks 1.0.0 says: give the secret to the receiver's library. With \
                 --save-secret it goes into a file (mode 0600) instead of onto the terminal.
@@ -30,7 +30,7 @@ extension Webhooks {
         @Flag(help: "Send nothing until it is resumed.")
         var paused = false
 
-        @Option(help: "Of the secret that is made: hmac-sha256 (default) or ed25519.")
+        @Option(help: "Algorithm of the new secret: hmac-sha256 (default) or ed25519.")
         var algorithm: String?
 
         @OptionGroup var secret: WebhookSecretOptions

@@ -106,7 +106,7 @@ extension Webhooks {
     /// `stalecast webhooks recover`: everything since a time.
     struct Recover: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Owe again what was published since a time.",
+            abstract: "Deliver again what was published since a time.",
             discussion: """
                 A webhook of mode latest gets the newest version once; all and fifo get every version since then.
 
@@ -157,7 +157,7 @@ extension Webhooks {
     /// `stalecast webhooks redrive`: dead letters once more.
     struct Redrive: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Send messages that were given up once more, all or one.",
+            abstract: "Send dead letters again, all or one.",
             discussion: """
                 Examples:
                   stalecast webhooks redrive wh_4n3xqv7pqk2yb6l5m7ta

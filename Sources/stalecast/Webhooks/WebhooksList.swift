@@ -72,7 +72,7 @@ extension Webhooks {
                   stalecast webhooks remove wh_4n3xqv7pqk2yb6l5m7ta
                 """)
 
-        @Flag(name: .shortAndLong, help: "Remove it without the question that a terminal is asked.")
+        @Flag(name: .shortAndLong, help: "Do not ask for confirmation.")
         var yes = false
 
         @OptionGroup var target: WebhookTarget

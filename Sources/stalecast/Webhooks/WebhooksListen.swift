@@ -8,7 +8,7 @@ extension Webhooks {
     /// `stalecast webhooks listen`: a receiver to look at requests with.
     struct Listen: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Receive webhooks here and show them, with what their signatures are worth.",
+            abstract: "Receive webhooks here and show them, with the result of each signature check.",
             discussion: """
                 A receiver for trying things out: it answers 204, echoes challenges and grants CloudEvents' OPTIONS. The \
                 daemon calls this machine only if allowed: STALECAST_WEBHOOKS_ALLOWED_ADDRESSES=127.0.0.0/8 stalecast serve.

@@ -157,7 +157,7 @@ extension Webhooks {
         @Option(help: .value("text", "webhook-signature of the request."))
         var signature: String
 
-        @Flag(help: "Do not look at the time; without it, 300 s from now is too far.")
+        @Flag(help: "Accept any time; without this flag a time more than 300 s from now is refused.")
         var anyTime = false
 
         @OptionGroup var outputOptions: OutputOptions

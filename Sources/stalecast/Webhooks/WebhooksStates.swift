@@ -30,7 +30,7 @@ extension Webhooks {
     /// `stalecast webhooks enable`.
     struct Enable: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Put a webhook that was disabled after long failure to work again.",
+            abstract: "Enable a webhook that was disabled because it failed for long.",
             discussion: """
                 The newest version goes out at once, whatever was missed meanwhile.
 
@@ -65,7 +65,7 @@ extension Webhooks {
     /// `stalecast webhooks rotate-secret`.
     struct RotateSecret: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            abstract: "Make a new secret, shown this once; the old one goes on signing for a while.",
+            abstract: "Make a new secret and show it once; the old one goes on signing for a while.",
             discussion: """
                 Until the grace period is over every request carries a signature of each key, so that the receiver can \
                 change over at any time within it.

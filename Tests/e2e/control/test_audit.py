@@ -356,7 +356,7 @@ async def test_that_no_other_file_can_be_begun_is_said_once(launch):
     assert await failing() == 0
     assert await eventually(publish, True, timeout=30)
     assert await failing() == 1 and files(daemon) == ["audit.jsonl"]
-    full, again = ("audit log goes on in a full file", "audit log goes on in another file again")
+    full, again = ("audit log cannot begin a new file and continues in the full one", "audit log begins new files again")
     assert await eventually(said(full), True, timeout=15)
     obstacle.rmdir()
     # It is tried again as the file grows.

@@ -238,7 +238,7 @@ async def test_after_a_kill_it_is_counted_from_reconnects_without_times(launch, 
     version = await daemon.client().publish(marked("two"))
     await get(daemon.edge, "a")
     assert (await propagation(daemon))["clients"]["fetched"] == 1
-    killed = "the run before this one was killed"
+    killed = "the previous run was killed"
     assert killed not in daemon.log_text()
     daemon.kill()
     daemon.start()

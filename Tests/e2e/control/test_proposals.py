@@ -122,7 +122,7 @@ async def test_a_rollback_goes_around_loudly(one):
     assert await ada.rollback(1) == 3
     last = lines(one)[-1]
     assert (last["action"], last["bypass"], last["actor"]) == ("rollbackTemplate", "approvals", f"key:{ada.key}")
-    assert "published around the approvals" in one.log_tail() and ada.key in one.log_tail()
+    assert "published without the required approval" in one.log_tail() and ada.key in one.log_tail()
 
 
 async def test_what_is_not_valid_is_no_proposal(one):

@@ -78,7 +78,7 @@ async def test_a_version_in_between_and_a_rejection_end_it(launch):
     await until(has_ended)
     assert await newest(daemon) == 2
     reason = (await proposal(daemon, 1))["decision"]["reason"]
-    assert reason == "version 2 is current, and it was made over version 1: propose it anew"
+    assert reason == "version 2 is current, but the proposal was made over version 1: propose it again"
     [line] = await lines(daemon, "publishProposal")
     assert (line["outcome"], line["reason"]) == ("refused", reason)
     assert (await proposal(daemon, 2))["decision"]["principal"] == "bootstrap"
