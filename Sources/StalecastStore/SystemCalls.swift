@@ -9,6 +9,21 @@ import StalecastWire
 enum FileOperation {
     static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
 
+    /// Device and inode of a file.
+    struct Identity: Hashable, Sendable {
+        let device: UInt64
+        let inode: UInt64
+    }
+
+    /// - Returns: nil when there is no such file.
+    /// - Throws: when it cannot be looked at.
+    static func identity(_ path: String) throws(Failure) -> Identity? {
+        var status = stat()
+        if stat(path, &status) == 0 { return Identity(device: UInt64(status.st_dev), inode: UInt64(status.st_ino)) }
+        guard errno == ENOENT else { throw Failure("stat", path) }
+        return nil
+    }
+
     /// nil when there is no such file.
     static func size(_ path: String) -> Int64? {
         var status = stat()

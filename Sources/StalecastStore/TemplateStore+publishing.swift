@@ -159,13 +159,20 @@ extension TemplateStore {
                 ]))
     }
 
-    func refuseWithoutSpace() throws(StoreError) {
-        // A file that was removed takes commits as before, and the next start does not find them.
-        guard FileOperation.exists(directory.database) else {
-            let reason = "\(directory.database) was removed while the daemon runs"
-            fail(reason)
-            throw .unavailable("\(reason); nothing was committed")
+    /// A file that was removed or replaced takes commits as before, and the next start does not find them.
+    private func refuseWithoutFile() throws(StoreError) {
+        let found: FileOperation.Identity?
+        do { found = try FileOperation.identity(directory.database) } catch {
+            throw .unavailable("\(error); nothing was committed")
         }
+        guard found == nil || found != databaseFile else { return }
+        let reason = "\(directory.database) was \(found == nil ? "removed" : "replaced") while the daemon runs"
+        fail(reason)
+        throw .unavailable("\(reason); nothing was committed")
+    }
+
+    func refuseWithoutSpace() throws(StoreError) {
+        try refuseWithoutFile()
         guard let free = measureSpace() else { return }
         throw .diskFull(
             "\(StoreHealth.size(free)) are free in \(directory.path), and store.minFreeSpace asks for "
@@ -246,8 +253,9 @@ extension TemplateStore {
         return try next.make(candidate, db)
     }
 
-    /// Bounds what retention adds to a publish: 1 in the long run, more after the limits were lowered.
-    static let removalsPerPublish = 16
+    /// Bounds what retention adds to a publish: 1 in the long run. Twice what a burst leaves, so that a limit that was
+    /// lowered is reached in a burst too.
+    static let removalsPerPublish = 2 * RetentionPace.publishes
 
     /// Memory and database agree as long as no other process writes into the file; a second writer would break the
     /// promise that a version's content never changes.

@@ -20,8 +20,12 @@ package final class TemplateStore: Sendable {
     let configuration: StoreConfiguration
     let directory: DataDirectory
     let database: DatabasePool
+    /// Identity of the database file at the opening; nil when it could not be looked at.
+    let databaseFile: FileOperation.Identity?
     let mark: HighWaterMark
     let state: Mutex<StoreState>
+    /// Floors as stored at the start. Only those of a replica are raised later, and it reads them from the database.
+    let floors: NumberFloors
     private let terms: Mutex<Terms>
     let proposalNotes = Mutex(ProposalNotes())
     /// The newest release of each scope. The writer is the only one to change it, after the commit.
@@ -40,18 +44,18 @@ package final class TemplateStore: Sendable {
         releases = Mutex(parts.releases)
         directory = parts.directory
         database = parts.database
+        databaseFile = try? FileOperation.identity(parts.directory.database)
         mark = parts.mark
         lock = parts.lock
         let retention = Retention(maxVersions: configuration.maxVersionsPerScope, maxAge: configuration.maxVersionAge)
-        terms = Mutex(Terms(floors: parts.floors, retention: retention))
+        floors = parts.floors
+        terms = Mutex(Terms(retention: retention))
         state = Mutex(
             StoreState(checkpointBytes: configuration.checkpointBytes, minFreeBytes: configuration.minFreeBytes))
     }
 
     /// Terms that change while the store is open. What is nil of a cluster's parts this store does by itself.
     private struct Terms: Sendable {
-        /// Floors as stored at the start. Only those of a replica are raised later, and it reads them from the database.
-        let floors: NumberFloors
         /// Rule for versions that may go.
         var retention: Retention
         var authority: (any VersionAuthority)?
@@ -73,8 +77,6 @@ package final class TemplateStore: Sendable {
 
     /// Makes the proposals, from now on, those of all nodes.
     package func share(_ proposals: SharedProposals) { terms.withLock { $0.proposals = proposals } }
-
-    var floors: NumberFloors { terms.withLock(\.floors) }
 
     /// Rule for versions that may go, as of now.
     var retention: Retention { terms.withLock(\.retention) }

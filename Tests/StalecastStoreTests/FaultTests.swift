@@ -15,13 +15,17 @@ import Testing
         directory = try TemporaryDirectory()
     }
 
-    @Test func aDatabaseThatIsRemovedTakesNoMoreVersions() async throws {
+    @Test(arguments: ["removed", "replaced"])
+    func aDatabaseThatIsGoneTakesNoMoreVersions(how: String) async throws {
         let store = try TemplateStore.make(directory)
         _ = try await store.put("one")
-        try FileManager.default.removeItem(atPath: directory.database)
+        try FileManager.default.moveItem(atPath: directory.database, toPath: directory.database + ".old")
+        if how == "replaced" {
+            try FileManager.default.copyItem(atPath: directory.database + ".old", toPath: directory.database)
+        }
         let error = await storeError { try await store.put("two") }
         guard case .unavailable(let sentence) = error else { throw try #require(error) }
-        #expect(sentence.hasSuffix("stalecast.sqlite was removed while the daemon runs; nothing was committed"))
+        #expect(sentence.hasSuffix("stalecast.sqlite was \(how) while the daemon runs; nothing was committed"))
         guard case .failed = await store.health else { throw try #require(error) }
     }
 

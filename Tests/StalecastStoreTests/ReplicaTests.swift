@@ -54,7 +54,9 @@ import Testing
     }
 
     @Test func whatIsAppliedIsDurableVisibleAndAnnouncedInOrder() async throws {
-        let source = try TemplateStore.make(try TemporaryDirectory())
+        let folder = try TemporaryDirectory()
+        defer { withExtendedLifetime(folder) {} }
+        let source = try TemplateStore.make(folder)
         try await source.put(1...3)
         var shared: [SharedVersion] = []
         for number in 1...3 {
@@ -84,7 +86,9 @@ import Testing
 
     /// A node that has forgotten a key can let it land again; the others must not stop at that.
     @Test func anIdentityThatComesTwiceIsTheNewest() async throws {
-        let source = try TemplateStore.make(try TemporaryDirectory())
+        let folder = try TemporaryDirectory()
+        defer { withExtendedLifetime(folder) {} }
+        let source = try TemplateStore.make(folder)
         try await source.put(1...2)
         let store = try open(epoch)
         for number in 1...2 {
