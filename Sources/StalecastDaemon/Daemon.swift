@@ -51,6 +51,7 @@ package struct Daemon: Sendable {
         let tls: [ListenerTLS]
         let reloads: ReloadLog
         let timeline: TimelineKeeper
+        let slowReaders = SlowReaders()
 
         fileprivate init(
             _ path: CommitPath, _ configuration: Configuration, _ descriptors: DescriptorBudget, _ store: TemplateStore,

@@ -1,3 +1,4 @@
+import CLinux
 import Foundation
 import StalecastAccess
 import StalecastControl
@@ -28,7 +29,7 @@ struct StatusReport {
             "scopes": .array(scopes()), "topics": .array(topics(presence)),
             "edge": [
                 "connections": .int(daemon.edge.connections), "streams": .int(tally.streams),
-                "polls": .int(tally.polls), "stalled": .int(tally.stalled), "slowReaders": .int(await slowReaders()),
+                "polls": .int(tally.polls), "stalled": .int(tally.stalled),
                 "deliveries": .int(tally.deliveries.values.reduce(0, +)), "coalesced": .int(tally.coalesced),
                 "written": [
                     "count": .int(tally.publishToWritten.count), "seconds": .double(tally.publishToWritten.sum),
@@ -53,24 +54,23 @@ struct StatusReport {
                 "descriptors": .int(usage.descriptors),
             ],
         ]
+        if let slow = await slowReaders(), var edge = object["edge"]?.object {
+            edge["slowReaders"] = .int(slow)
+            object["edge"] = .object(edge)
+        }
         object["cluster"] = daemon.cluster.map { ["name": .string($0.name)] }
         return .object(object)
     }
 
-    /// Seconds that a client has to read a message before it counts as slow.
-    private static let timeToRead = 5.0
-
-    /// Streams of which the peer has not acknowledged the newest message of a scope: the kernel took it, and nobody
-    /// reads it.
-    private func slowReaders() async -> Int {
-        var sum = 0
-        for scope in daemon.scopes {
-            guard let seen = daemon.hub.propagation.propagation(of: scope), seen.ageSeconds > Self.timeToRead,
-                seen.streams.unread > 0
-            else { continue }
-            sum += await daemon.edge.streamCounts(of: scope).unread
+    /// This node's slow readers; nil while they are not known.
+    private func slowReaders() async -> Int? {
+        let rollouts = daemon.hub.propagation
+        let ages = daemon.scopes.compactMap { scope in
+            rollouts.propagation(of: scope).map { (scope, age: Duration.seconds($0.ageSeconds)) }
         }
-        return sum
+        return await daemon.slowReaders.count(ages, at: stalecast_monotonic_ns()) { scope in
+            await daemon.edge.streamCounts(of: scope).unread
+        }
     }
 
     /// The member `auth`: what Edge asks of callers, how many requests were refused for their credentials at both

@@ -19,14 +19,14 @@ package struct StreamCounts: Sendable, Hashable {
     /// Nanoseconds from the announcement until every stream that takes bytes had been written to; 0 where there is
     /// none.
     package var nanoseconds: UInt64 = 0
+    /// Told streams whose peer had not acknowledged every byte when the kernel was asked; streams of which that cannot
+    /// be known are not among them. nil while the kernel has not been asked about this version.
+    package var unread: Int? = 0
 
     package init() {}
 
     /// Streams whose socket has taken the message.
     package var told: Int { max(0, streams - left - backlogged) }
-
-    /// Told streams whose peer has not acknowledged every byte.
-    package var unread: Int { max(0, told - received - receivedUnknown) }
 
     package mutating func merge(_ other: StreamCounts) {
         streams += other.streams
@@ -37,6 +37,7 @@ package struct StreamCounts: Sendable, Hashable {
         receivedUnknown += other.receivedUnknown
         polls += other.polls
         nanoseconds = max(nanoseconds, other.nanoseconds)
+        unread = unread.flatMap { own in other.unread.map { own + $0 } }
     }
 }
 

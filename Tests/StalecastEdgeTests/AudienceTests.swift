@@ -51,6 +51,26 @@ import Testing
         #expect(carrier.audience.inconsistencies() == [])
     }
 
+    @Test func streamsThatAcknowledgedNothingAreCountedOnlyWhereTheKernelWasAsked() throws {
+        let carrier = MemoryCarrier()
+        let slow = try carrier.stream()
+        let others = try (0..<4).map { _ in try carrier.stream("topic=server") }
+        #expect(carrier.streamCounts(of: LiveEdge.other).unread == 0, "there is no version")
+        // Of the last one nothing can be known.
+        for (client, answer) in zip([slow] + others, [false, true, true, false, nil]) {
+            client.hasAcknowledged = answer
+        }
+        carrier.publish()
+        carrier.publish(in: LiveEdge.other)
+        #expect(carrier.streamCounts(of: LiveEdge.scope).unread == 1)
+        let counts = carrier.streamCounts(of: LiveEdge.other)
+        #expect(counts.unread == 1 && counts.receivedUnknown == 1, "the other scope's look does not stand in its way")
+        carrier.publish(in: LiveEdge.other)
+        others[2].hasAcknowledged = true
+        // nil: the kernel may not be asked again so soon.
+        #expect([nil, 0].contains(carrier.streamCounts(of: LiveEdge.other).unread))
+    }
+
     // MARK: Polls
 
     @Test func aPollIsAnsweredByTheNextVersionOrEmptyInTime() throws {

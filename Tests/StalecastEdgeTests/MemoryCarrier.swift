@@ -12,6 +12,8 @@ final class MemoryCarrier: Carrier {
         /// Bytes that its connection still takes.
         var room = Int.max
         var isDead = false
+        /// Whether the peer has acknowledged all bytes; nil where that is not known.
+        var hasAcknowledged: Bool?
         /// The subscriber is gone: it was ended, or answered.
         fileprivate(set) var isOver = false
         fileprivate(set) var reason: DropReason?
@@ -36,7 +38,8 @@ final class MemoryCarrier: Carrier {
     private var newest: CommitSequence = 0
 
     init(herdBudget: Int = 0, _ change: (inout EdgeSettings) -> Void = { _ in }) {
-        let bindings = LoneShard.both + [TopicBinding(invalidationsOf: LiveEdge.scope)]
+        let server = TopicBinding(name: try! TopicName("server"), scopes: [LiveEdge.other])
+        let bindings = LoneShard.both + [TopicBinding(invalidationsOf: LiveEdge.scope), server]
         hub = Hub(
             board: TopicBoard(epoch: .random(), head: 0, bindings: bindings, changes: []),
             herds: [LiveEdge.scope: HerdWindow(budget: herdBudget)])
@@ -67,17 +70,21 @@ final class MemoryCarrier: Carrier {
     func firebase(_ query: String = "topic=x&have=0") throws -> Client { try stream(query, kind: .invalidations) }
 
     /// Announces the next version, and takes the announcement.
-    func publish(_ type: UpdateType = .incremental, to stages: ReleaseAudience? = nil) {
-        announce(type, to: stages)
+    func publish(
+        _ type: UpdateType = .incremental, to stages: ReleaseAudience? = nil, in scope: Scope = LiveEdge.scope
+    ) {
+        announce(type, to: stages, in: scope)
         takeEvents()
     }
 
-    func announce(_ type: UpdateType = .incremental, to stages: ReleaseAudience? = nil) {
+    func announce(
+        _ type: UpdateType = .incremental, to stages: ReleaseAudience? = nil, in scope: Scope = LiveEdge.scope
+    ) {
         newest += 1
         var metadata = VersionMetadata(number: VersionNumber(clamping: Int(newest)), updateTime: .now())
         metadata.updateType = type
         let change = TemplateChange(
-            scope: LiveEdge.scope, sequence: newest, metadata: metadata, etag: "e", changedKeys: nil)
+            scope: scope, sequence: newest, metadata: metadata, etag: "e", changedKeys: nil)
         hub.announce(change, to: stages, at: stalecast_monotonic_ns())
     }
 
@@ -110,6 +117,8 @@ final class MemoryCarrier: Carrier {
     // MARK: Carrier
 
     var connectionCount: Int { clients.count }
+
+    func hasAcknowledgedAll(_ index: Int32) -> Bool? { clients[index]?.hasAcknowledged }
 
     func send(_ bytes: ArraySlice<UInt8>, to index: Int32) -> Sent {
         guard let client = clients[index], !client.isDead else { return .gone }

@@ -6,10 +6,19 @@ struct Reach {
     var rollouts = LoopRollouts()
     /// Number of the loop in the hub's book.
     var loop = 0
-    /// Time when peers' acknowledgements may be asked for again.
-    var probeAt: UInt64 = 0
+    /// The last look at the acknowledgements of each scope's peers.
+    var probes: [Scope: Probe] = [:]
     /// Streams and polls whose clients say who they are, by what the book knows these by.
     var identities: [Int32: [UInt64]] = [:]
+
+    /// Result of asking the kernel what the peers of a scope's newest version have acknowledged.
+    struct Probe {
+        let sequence: CommitSequence
+        /// Streams whose peer had not acknowledged every byte.
+        let unread: Int
+        /// Monotonic time in nanoseconds when the kernel may be asked again.
+        let nextAt: UInt64
+    }
 }
 
 /// Counts the streams that were told of each version, beside the fan-out, which gains nothing by this. Before it the

@@ -181,19 +181,26 @@ extension Carrier {
             return audience.streamsHere(of: scope)
         }
         audience.tellStreamCounts(hub.propagation)
-        let streamCounts = audience.reach.rollouts.versions[scope]?.last?.streamCounts ?? version.streamCounts
-        if streamCounts.received + streamCounts.receivedUnknown < streamCounts.told {
-            probe(scope, version, told: streamCounts.told)
+        var streamCounts = audience.reach.rollouts.versions[scope]?.last?.streamCounts ?? version.streamCounts
+        if streamCounts.received + streamCounts.receivedUnknown >= streamCounts.told { return streamCounts }
+        probe(scope, version, told: streamCounts.told)
+        streamCounts = audience.reach.rollouts.versions[scope]?.last?.streamCounts ?? streamCounts
+        streamCounts.unread = audience.reach.probes[scope].flatMap {
+            $0.sequence == version.sequence ? $0.unread : nil
         }
-        return audience.reach.rollouts.versions[scope]?.last?.streamCounts ?? StreamCounts()
+        return streamCounts
     }
 
-    /// Asks the kernel what peers have acknowledged. Probes take at most a twentieth of the loop's time.
+    /// Asks the kernel what peers have acknowledged. Probes of all scopes together take at most a twentieth of the
+    /// loop's time; a scope waits only for its own last probe.
     private func probe(_ scope: Scope, _ version: LoopRollouts.Version, told: Int) {
         let began = stalecast_monotonic_ns()
-        guard began >= audience.reach.probeAt else { return }
+        guard began >= audience.reach.probes[scope]?.nextAt ?? 0 else { return }
         let answers = audience.told(version).compactMap(hasAcknowledgedAll)
-        audience.reach.probeAt = began + 20 * (stalecast_monotonic_ns() - began)
+        let scopes = UInt64(audience.reach.rollouts.versions.count)
+        audience.reach.probes[scope] = Reach.Probe(
+            sequence: version.sequence, unread: answers.count { !$0 },
+            nextAt: began + 20 * scopes * (stalecast_monotonic_ns() - began))
         audience.reach.rollouts.received(
             answers.count { $0 }, unknown: max(0, told - answers.count), of: scope)
         audience.tellStreamCounts(hub.propagation)

@@ -126,9 +126,10 @@ async def test_the_status_counts_clients_that_do_not_read(launch):
 
     async def counted():
         edge = (await daemon.status())["edge"]
-        return edge["slowReaders"], edge["stalled"]
+        return edge.get("slowReaders"), edge["stalled"]
 
-    assert await eventually(counted, (1, 0), timeout=15) == (1, 0)
+    # A result is kept for ten seconds.
+    assert await eventually(counted, (1, 0)) == (1, 0)
     assert "stalled 0, slow readers 1," in stalecast("status", "--data", daemon.data)
     slow.close()
     assert await eventually(counted, (0, 0)) == (0, 0)
