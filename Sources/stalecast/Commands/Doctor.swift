@@ -31,12 +31,19 @@ struct Doctor: AsyncParsableCommand {
     @OptionGroup var outputOptions: OutputOptions
 
     func run() async throws {
-        let findings = try connection.namesDaemon ? await daemon() : await machine() + daemonHere()
+        let findings: [SystemCheck.Finding]
+        if connection.namesDaemon {
+            findings = await daemon(connection)
+        } else {
+            let loaded = try loadConfiguration()
+            let here = connectionToDaemon(of: loaded)
+            findings = machine(loaded, here.data.running) + (await daemonHere(here))
+        }
         try report(findings)
         if findings.contains(where: { $0.command != nil }) { throw ExitCode(ExitStatus.refused.rawValue) }
     }
 
-    private func machine() async throws -> [SystemCheck.Finding] {
+    private func loadConfiguration() throws(CommandFailure) -> Configuration {
         var configuration: Configuration
         do {
             configuration = try ConfigurationLoader.load(path: config, environment: ProcessInfo.processInfo.environment)
@@ -46,8 +53,23 @@ struct Doctor: AsyncParsableCommand {
         }
         // What the configuration says holds unless the command line names a directory.
         if let path = connection.data.path { configuration.data = path }
+        return configuration
+    }
+
+    /// Connection to the daemon of the directory that the configuration file names; without one, as the options say.
+    private func connectionToDaemon(of configuration: Configuration) -> ConnectionOptions {
+        var connection = connection
+        if config != nil, connection.data.path == nil, configuration.data != Configuration().data {
+            // Members of the service's group may not enter its data directory.
+            let isOfUnit = configuration.data == DataDirectory.ofUnit.path && DataDirectory.service.exists
+            connection.data.path = isOfUnit ? DataDirectory.service.path : configuration.data
+        }
+        return connection
+    }
+
+    private func machine(_ configuration: Configuration, _ directory: DataDirectory) -> [SystemCheck.Finding] {
         // Without a daemon this shell's limits are all there is to say.
-        let endpoints = try? connection.data.running.endpoints()
+        let endpoints = try? directory.endpoints()
         let process = endpoints.flatMap { $0.isRunning ? $0.process : nil }
         let check = SystemCheck(configuration, wanted: streams, process: process)
         let files = configuration.issuerFileProblems.map { problem in
@@ -58,27 +80,35 @@ struct Doctor: AsyncParsableCommand {
     }
 
     /// Findings about the daemon of the data directory.
-    private func daemonHere() async -> [SystemCheck.Finding] {
+    private func daemonHere(_ connection: ConnectionOptions) async -> [SystemCheck.Finding] {
         let directory = connection.data.running
         func missing(_ sentence: String, _ command: String) -> [SystemCheck.Finding] {
             [SystemCheck.Finding(subject: "daemon", sentence: sentence, command: command)]
         }
-        // A clean stop removes the file; a file that cannot be read has a sentence of its own.
-        guard FileManager.default.fileExists(atPath: directory.endpointsFile) else {
-            return missing("no daemon runs on \(directory.path)", "stalecast serve --data '\(directory.path)'")
-        }
         do throws(CommandFailure) {
             let endpoints = try directory.endpoints()
-            if endpoints.isRunning { return await daemon() }
+            if endpoints.isRunning { return await daemon(connection) }
             return missing(
                 "no daemon runs on \(directory.path); its process \(endpoints.process ?? 0) has ended",
                 "journalctl -u stalecast -n 50")
         } catch {
-            return missing(error.sentence, error.advice ?? "stalecast status")
+            // A clean stop removes the file; a file that cannot be read has a sentence of its own.
+            guard directory.hasNoEndpoints else { return missing(error.sentence, error.advice ?? "stalecast status") }
+            if isOfUnit(directory) {
+                return missing("no daemon runs on \(DataDirectory.ofUnit.path)", "systemctl start stalecast")
+            }
+            return missing("no daemon runs on \(directory.path)", "stalecast serve --data '\(directory.path)'")
         }
     }
 
-    private func daemon() async -> [SystemCheck.Finding] {
+    /// Whether the installed unit's daemon is meant: systemd removes its runtime directory when it stops.
+    private func isOfUnit(_ directory: DataDirectory) -> Bool {
+        guard DataDirectory.hasUnit else { return false }
+        let isNamed = [DataDirectory.ofUnit.path, DataDirectory.service.path].contains(directory.path)
+        return isNamed || connection.data.path == nil && !directory.exists
+    }
+
+    private func daemon(_ connection: ConnectionOptions) async -> [SystemCheck.Finding] {
         do throws(CommandFailure) {
             let client = try connection.controlClient()
             let status = try await client.send("GET", "/status").json()

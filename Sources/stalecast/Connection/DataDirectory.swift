@@ -39,11 +39,18 @@ struct DataOptions: ParsableArguments {
 struct DataDirectory: Sendable {
     /// Directory that systemd makes for the unit `stalecast.service`.
     static let service = DataDirectory(path: "/run/stalecast")
+    /// Data directory of the unit `stalecast.service`.
+    static let ofUnit = DataDirectory(path: "/var/lib/stalecast")
+    /// Whether the unit has run on this machine. Its directory is a link to one that only root may look at, so the link
+    /// counts.
+    static var hasUnit: Bool { (try? FileManager.default.attributesOfItem(atPath: ofUnit.path)) != nil }
 
     let path: String
 
     var exists: Bool { FileManager.default.fileExists(atPath: path) }
     var endpointsFile: String { path + "/endpoints.json" }
+    /// Whether there is certainly no `endpoints.json`; false for one that may not be looked at.
+    var hasNoEndpoints: Bool { access(endpointsFile, F_OK) != 0 && errno == ENOENT }
     var tokenFile: String { path + "/control.token" }
 
     /// The addresses the daemon really bound, written once both listeners accept.

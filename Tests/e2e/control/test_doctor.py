@@ -96,6 +96,28 @@ async def test_doctor_names_a_stopped_daemon_and_a_store_that_cannot_be_read(lau
     assert left == set(before), "it makes no files, which another account could not write"
 
 
+def test_doctor_asks_the_daemon_of_the_configurations_directory(launch, tmp_path):
+    daemon = launch()
+    file = tmp_path / "named.yaml"
+    file.write_text(configs.config(data=str(daemon.data)))
+    found = doctor("--config", file)
+    assert found["daemon"]["isGood"] and "ready" in found, found
+    other = tmp_path / "other"
+    other.mkdir()
+    assert not doctor("--config", file, "--data", other)["daemon"]["isGood"], "the command line is stronger"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user: this check did not run")
+def test_doctor_does_not_call_a_daemon_stopped_that_it_may_not_see(tmp_path):
+    private = tmp_path / "private"
+    private.mkdir(mode=0o700)
+    before = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
+    if subprocess.run([*before, BINARY, "version"], capture_output=True, check=False).returncode != 0:
+        pytest.skip("another user may not run the program here: this check did not run")
+    finding = doctor("--data", private, before=before)["daemon"]
+    assert "permission denied" in finding["sentence"] and "sudo" in finding["command"]
+
+
 def test_doctor_speaks_to_people(tmp_path):
     said = subprocess.run(limited(1000, BINARY, "doctor", "--data", tmp_path), capture_output=True, text=True, check=False,
                           env=environment()).stdout.splitlines()
