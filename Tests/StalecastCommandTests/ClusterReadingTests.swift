@@ -66,6 +66,29 @@ import stalecast
         }
     }
 
+    @Test func aCopyThatIsNotKnownIsNotCurrent() {
+        func copies(_ changes: JSONObject = [:]) -> [String] {
+            func node(_ id: String, _ head: String, _ delay: Double? = nil) -> JSONValue {
+                var node: JSONObject = [
+                    "id": .string(id), "version": "1", "head": .string(head), "configurationHash": "h",
+                    "subscribers": 1,
+                ]
+                node["etcdDelaySeconds"] = delay.map { .double($0) }
+                return .object(node)
+            }
+            let nodes = [node("a", "17", 0.01), node("b", "17", 0.01), node("old", "17"), node("older", "16")]
+            var all: JSONObject = ["logHead": "17", "nodes": .array(nodes)]
+            for (key, value) in changes.members { all[key] = value }
+            let rows = Self.page(all).split(separator: "\n")
+            return ["a ", "b ", "old ", "older "].map { id in
+                let row = rows.first { $0.hasPrefix(id) } ?? ""
+                return ["current", "1 behind"].first { row.contains($0) } ?? (row.contains("?") ? "?" : "")
+            }
+        }
+        #expect(copies() == ["current", "current", "?", "1 behind"], "older programs do not say what is not confirmed")
+        #expect(copies(["problem": "etcd does not answer"]) == ["current", "?", "?", "?"])
+    }
+
     @Test func anEdgeHasAnotherHashAndDiffersWhereItSaysSo() {
         func nodes(differing parts: JSONValue) -> JSONValue {
             [

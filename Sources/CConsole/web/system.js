@@ -50,8 +50,11 @@ export const health = {show({content, offer, fresh, link}) {
       cell: row => row.etcdDelaySeconds === undefined ? "–" : span(row.etcdDelaySeconds * 1000)},
     {name: "copy", label: "Copy", value: row => row.goneSeconds ?? row.unverifiedSeconds ?? 0, cell: row =>
       row.goneSeconds !== undefined ? chip(`cut off or ended ${span(row.goneSeconds * 1000)} ago`, "bad")
-        : row.unverifiedSeconds ? chip(`not confirmed for ${span(row.unverifiedSeconds * 1000)}`, "bad")
-          : row.behind > 0 ? `${count(row.behind)} behind` : chip("current", "good")}]})
+        : row.isUnheard ? "?"
+          : row.unverifiedSeconds ? chip(`not confirmed for ${span(row.unverifiedSeconds * 1000)}`, "bad")
+            : row.behind > 0 ? `${count(row.behind)} behind`
+              // A node of an older program never says that its copy is not confirmed.
+              : row.etcdDelaySeconds === undefined ? "?" : chip("current", "good")}]})
   let before
   return each(2000, async signal => {
     const seen = await read("/status", {signal})
@@ -92,7 +95,9 @@ export const health = {show({content, offer, fresh, link}) {
       h("ul", null, seen.certificates.map(one => h("li", null,
       facts(Object.entries(one).map(([name, value]) => [name,
       given(typeof value === "string" ? value : JSON.stringify(value))])))))] : null)
-    if (cluster) nodes.update([...cluster.nodes.map(node => ({...node, behind: cluster.logHead - node.head})), ...cluster.gone])
+    // A node that has a problem may not hear what the others tell.
+    if (cluster) nodes.update([...cluster.nodes.map(node => ({...node, behind: cluster.logHead - node.head,
+      isUnheard: cluster.problem !== undefined && node.id !== cluster.node})), ...cluster.gone])
     if (!content.contains(head)) replace(content, head, cards, cluster ? h("h2", null, "Nodes") : null, cluster ? nodes : null,
       certificates)
   }, error => { if (!content.contains(head)) replace(content, state("error", error.message)) })

@@ -69,13 +69,16 @@ package struct ClusterReading {
         return delay < .milliseconds(1) ? "< 1 ms" : "\(delay.milliseconds) ms"
     }
 
-    /// State of a node's copy of the log, as this node knows it.
+    /// State of a node's copy of the log, as this node knows it; `?` where it does not.
     private func state(of node: JSONValue) -> String {
         if let gone = node["goneSeconds"]?.seconds { return "cut off or ended \(gone.inSeconds) ago" }
+        // A node that has a problem may not hear what the others tell.
+        if status["problem"]?.string != nil, node["id"]?.string != status["node"]?.string { return "?" }
         if let age = node["unverifiedSeconds"]?.seconds { return "not confirmed for \(age.inSeconds)" }
         let newest = status["logHead"]?.int64 ?? status["head"]?.int64 ?? 0
-        guard let head = node["head"]?.int64, head < newest else { return "current" }
-        return "\(newest - head) behind"
+        if let head = node["head"]?.int64, head < newest { return "\(newest - head) behind" }
+        // A node of an older program never says that its copy is not confirmed.
+        return node["etcdDelaySeconds"] == nil ? "?" : "current"
     }
 
     /// Difference between nodes that should be alike; nil when they are.
