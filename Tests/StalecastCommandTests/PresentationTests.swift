@@ -181,6 +181,8 @@ import stalecast
         let status = try JSONValue.parse("{\"auth\":\(auth),\"edge\":{\"slowReaders\":5}}".utf8)
         let lines = StatusReading(status).lines(Palette(isOn: false))
         #expect(lines.contains(line) && lines.contains { $0.hasPrefix("edge") && $0.hasSuffix("slow readers 5") })
+        let older = StatusReading(["auth": ["refused": 0]]).lines(Palette(isOn: false))
+        #expect(!older.contains { $0.hasPrefix("access") }, "an older daemon does not say it")
     }
 
     @Test(arguments: [

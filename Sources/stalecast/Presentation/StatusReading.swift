@@ -51,18 +51,19 @@ package struct StatusReading {
 
     private var figures: [String] {
         let (edge, store, process) = (status["edge"], status["store"], status["process"])
-        return [
+        let lines: [String?] = [
             "webhooks \(webhooks)",
             "sources  \(sources)",
             "edge     \(list(edge, Self.edgeCounts))",
-            "access   \(access)",
+            access.map { "access   \($0)" },
             "ended    \(counts(edge?["drops"]))",
             "refused  \(refused)",
             "store    \(store?["health"]?.string ?? "?"), \(list(store, ["published", "rolledBack", "sequence"]))",
             "config   \(configuration)",
             "process  memory \(memory), \(list(process, ["descriptors"])), "
                 + "CPU \(seconds(process?["cpuSeconds"]))",
-        ].map(\.printable)
+        ]
+        return lines.compactMap { $0?.printable }
     }
 
     /// Time when the configuration in force was read, and the reason why a newer one is not.
@@ -92,9 +93,11 @@ package struct StatusReading {
         return failing.isEmpty ? well : "\(well), failing: \(failing.joined(separator: ", "))"
     }
 
-    /// Mode in which Edge judges callers, and how many requests it would have refused where it only observes.
-    private var access: String {
-        let (mode, observed) = (status["auth"]?["mode"]?.string ?? "?", status["auth"]?["observed"]?.int64 ?? 0)
+    /// Mode in which Edge judges callers, and how many requests it would have refused where it only observes; nil for a
+    /// daemon of an older program, which does not say it.
+    private var access: String? {
+        guard let mode = status["auth"]?["mode"]?.string else { return nil }
+        let observed = status["auth"]?["observed"]?.int64 ?? 0
         return mode + (mode == "observe" || observed > 0 ? ", \(observed) requests would have been refused" : "")
     }
 
