@@ -145,7 +145,8 @@ package final class Membership: Sendable {
 
     /// Nodes that were cut off or ended in the last hour, as the API lists them.
     package var goneJSON: [JSONValue] {
-        let (gone, now) = (state.withLock { $0.nodes.gone }, clock())
+        let now = clock()
+        let gone = state.withLock { $0.nodes.gone(at: now) }
         return gone.sorted { $0.key < $1.key }.map { id, last in
             var object: JSONObject = [
                 "id": .string(id), "head": .string(String(last.record.head.sequence)),

@@ -124,7 +124,7 @@ package struct NodeRecord: Sendable, Hashable {
 /// Living nodes, and the time since when it has been these. Times are of a clock that goes on while the machine sleeps.
 package struct LivingNodes: Sendable {
     package private(set) var nodes: [String: NodeRecord] = [:]
-    /// Nodes that went away in the last hour, and have not come back: last record, and time since when it is gone.
+    /// Nodes that went away, and have not come back: last record, and time since when it is gone. See ``gone(at:)``.
     package private(set) var gone: [String: (record: NodeRecord, since: Duration)] = [:]
     private var changed: Duration = .zero
     private static let remembered = Duration.seconds(3600)
@@ -138,13 +138,20 @@ package struct LivingNodes: Sendable {
         // Edges come and go without moving an assignment.
         let isEdge = record?.isEdge ?? nodes[id]?.isEdge ?? false
         if !isEdge, (nodes[id] == nil) != (record == nil) || isBack { changed = now }
-        gone = gone.filter { now - $1.since < Self.remembered }
+        gone = gone(at: now)
         if record != nil {
             gone[id] = nil
-        } else if let last = nodes[id], gone.count < Self.mostRemembered {
+        } else if let last = nodes[id] {
+            let oldest = gone.min { $0.value.since < $1.value.since }
+            if gone.count >= Self.mostRemembered, let oldest { gone[oldest.key] = nil }
             gone[id] = (last, now)
         }
         nodes[id] = record
+    }
+
+    /// Nodes that went away in the last hour. ``gone`` may have older ones, because only changes of records remove them.
+    package func gone(at now: Duration) -> [String: (record: NodeRecord, since: Duration)] {
+        gone.filter { now - $1.since < Self.remembered }
     }
 
     /// True when no node came, came back or went for so long; edges do not count.

@@ -66,6 +66,16 @@ import Testing
         nodes.heard(nil, of: "a", now: .seconds(30))
         nodes.heard(nil, of: "b", now: .seconds(3631))
         #expect(nodes.gone.keys.sorted() == ["b"])
+        #expect(nodes.gone(at: .seconds(7230)).keys.sorted() == ["b"])
+        #expect(nodes.gone(at: .seconds(7231)).isEmpty, "no record needs to change for that")
+    }
+
+    @Test func ofManyNodesThatWentAwayTheNewestAreRemembered() {
+        var nodes = LivingNodes()
+        for number in 0...100 { nodes.heard(NodeRecord(), of: "n\(number)", now: .zero) }
+        for number in 0...100 { nodes.heard(nil, of: "n\(number)", now: .seconds(number)) }
+        let names = Set(nodes.gone.keys)
+        #expect(names.count == 100 && !names.contains("n0") && names.contains("n100"))
     }
 
     @Test func nodesSayWhereTheyDiffer() {
