@@ -40,7 +40,10 @@ import stalecast
         let first = try #require(contents.stamp)
         #expect(contents.stamp == first)
         try "{ }".write(toFile: path, atomically: true, encoding: .utf8)
-        #expect(contents.stamp != first)
+        let second = try #require(contents.stamp)
+        #expect(second != first)
+        try FileManager.default.setAttributes([.posixPermissions: 0o600], ofItemAtPath: path)
+        #expect(contents.stamp == second, "another mode is no other content")
         #expect(EmulatorContents(path: path, isWatched: false, seeds: []).stamp == nil)
     }
 

@@ -1,5 +1,4 @@
 import Foundation
-package import StalecastOutbound
 import StalecastTemplate
 package import StalecastWire
 
@@ -18,7 +17,7 @@ package struct EmulatorContents: Sendable {
     }
 
     /// Stamp of the file at the time of the call; nil when no file is watched and while there is none.
-    package var stamp: LocalFile.Identity? { isWatched ? path.flatMap { LocalFile.Identity(path: $0) } : nil }
+    package var stamp: FileStamp? { isWatched ? path.flatMap { FileStamp($0) } : nil }
 
     /// The template to publish; nil when there is nothing.
     ///
@@ -51,5 +50,22 @@ package struct EmulatorContents: Sendable {
         case .array?, .object?: .json
         case .string?, .null?, nil: .string
         }
+    }
+}
+
+/// Tells whether a file was written: editors replace a file as often as they write into it. A change of its mode or owner
+/// changes no stamp, because the content is the same.
+package struct FileStamp: Equatable, Sendable {
+    private let inode: UInt64
+    private let bytes: Int64
+    private let modified: [Int]
+
+    /// nil while there is no such file.
+    init?(_ path: String) {
+        var found = stat()
+        guard stat(path, &found) == 0 else { return nil }
+        inode = UInt64(found.st_ino)
+        bytes = Int64(found.st_size)
+        modified = [found.st_mtim.tv_sec, found.st_mtim.tv_nsec]
     }
 }
