@@ -7,9 +7,10 @@ package import StalecastRecords
 package struct PageLimit: Sendable, Hashable {
     /// Most entries of the first page, and of each where entries are heavy.
     static let most = 100
-    /// Most entries of a page that follows a full and light one.
+    /// Most entries of a page that follows a full and light one. The log may turn heavy there: 800 entries of 64 KiB are
+    /// 50 MiB, less than the largest answer that etcd's client takes, and the page after that has ``most`` again.
     private static let mostLight = 800
-    /// Bytes that more than ``most`` entries may weigh, judged by the page before.
+    /// Bytes that more than ``most`` entries may weigh, if each is as heavy as the heaviest of the page before.
     private static let room = 1 << 20
     /// Bytes of an entry besides its content, about.
     private static let frame = 500
@@ -26,7 +27,7 @@ package struct PageLimit: Sendable, Hashable {
 
     package mutating func failed(_ error: LogError) {
         answers = 0
-        // Any other error means that the read was never sent, so its size was not the cause.
+        // A read with any other error certainly failed for another reason than its size.
         guard case .unknown = error else { return }
         if !hasFailed { unanswered = entries }
         hasFailed = true
@@ -47,7 +48,7 @@ package struct PageLimit: Sendable, Hashable {
     private func ceiling(after page: LogPage) -> Int {
         // The log's end: what comes next may be anything.
         guard page.entries.count >= entries else { return Self.most }
-        let bytes = page.entries.reduce(0) { $0 + $1.contentBytes + Self.frame }
-        return min(Self.mostLight, max(Self.most, Self.room / (bytes / page.entries.count)))
+        let heaviest = page.entries.reduce(0) { max($0, $1.contentBytes) } + Self.frame
+        return min(Self.mostLight, max(Self.most, Self.room / heaviest))
     }
 }

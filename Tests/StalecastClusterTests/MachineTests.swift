@@ -392,6 +392,17 @@ import Testing
         #expect(limits(4, bytes: 60_000) == [100, 100, 100, 100, 100])
     }
 
+    @Test mutating func oneHeavyEntryKeepsThePagesSmall() {
+        var (limit, head, entries) = (PageLimit(), LogHead.empty, [LogEntry]())
+        for number in 1...limit.entries {
+            let entry = entry(after: head, content: Array(repeating: 7, count: number == 50 ? 60_000 : 100))
+            head = LogHead(of: entry)
+            entries.append(entry)
+        }
+        limit.succeeded(LogPage(logMetadata: logMetadata, head: head, entries: entries))
+        #expect(limit.entries == 100, "the next page may be as heavy as this entry")
+    }
+
     @Test mutating func whatRingsOnAnEndedWatchIsNotTaken() {
         var follower = Follower(epoch: logMetadata.epoch, head: .empty, isWhole: true)
         _ = follower.begin()
