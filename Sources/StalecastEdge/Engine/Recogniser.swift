@@ -195,10 +195,10 @@ package struct Recogniser {
             if Self.equal(name, "cookie"), String(decoding: value, as: UTF8.self).contains("__Host-stalecast=") {
                 return false
             }
-            if Self.equal(name, "origin") { return Self.isFirst(value, &headers.origin) }
+            if Self.equal(name, "origin") { return Self.storeOnce(value, &headers.origin) }
         case 7: return !Self.equal(name, "upgrade") && !Self.equal(name, "trailer")
         case 9:
-            if Self.equal(name, "x-api-key") { return Self.isFirst(value, &headers.credentials.apiKey) }
+            if Self.equal(name, "x-api-key") { return Self.storeOnce(value, &headers.credentials.apiKey) }
         case 10:
             if Self.equal(name, "connection") {
                 guard Self.equal(value, "keep-alive") || Self.equal(value, "close") else { return false }
@@ -207,11 +207,11 @@ package struct Recogniser {
                 headers.keepAlive = headers.isHTTP11 && value.count == 10
             }
         case 13:
-            if Self.equal(name, "if-none-match") { return isFetch && Self.isFirst(value, &headers.ifNoneMatch) }
-            if Self.equal(name, "authorization") { return Self.isFirst(value, &headers.credentials.authorization) }
-            if Self.equal(name, "last-event-id") { return Self.isFirst(value, &headers.lastEventID) }
+            if Self.equal(name, "if-none-match") { return isFetch && Self.storeOnce(value, &headers.ifNoneMatch) }
+            if Self.equal(name, "authorization") { return Self.storeOnce(value, &headers.credentials.authorization) }
+            if Self.equal(name, "last-event-id") { return Self.storeOnce(value, &headers.lastEventID) }
         case 14:
-            if Self.equal(name, "x-goog-api-key") { return Self.isFirst(value, &headers.credentials.googleKey) }
+            if Self.equal(name, "x-goog-api-key") { return Self.storeOnce(value, &headers.credentials.googleKey) }
             return !Self.equal(name, "http2-settings")
         case 15:
             if isFetch, Self.equal(name, "accept-encoding") {
@@ -221,14 +221,14 @@ package struct Recogniser {
         case 16: return !Self.equal(name, "proxy-connection")
         case 17: return !Self.equal(name, "transfer-encoding")
         case 18:
-            if Self.equal(name, "x-stalecast-client") { return Self.isFirst(value, &headers.client) }
+            if Self.equal(name, "x-stalecast-client") { return Self.storeOnce(value, &headers.client) }
         default: break
         }
         return true
     }
 
     /// Stores the value of a field that may be there once; false when it was there already.
-    private static func isFirst(_ value: Slice<UnsafeBufferPointer<UInt8>>, _ stored: inout String?) -> Bool {
+    private static func storeOnce(_ value: Slice<UnsafeBufferPointer<UInt8>>, _ stored: inout String?) -> Bool {
         guard stored == nil else { return false }
         stored = String(decoding: value, as: UTF8.self)
         return true

@@ -26,8 +26,7 @@ package enum EdgeOperations {
     ) -> EdgeOperation {
         let document = APIOperation(
             id, method, PathTemplate(stringLiteral: path), tag: tag, summary: summary, parameters: parameters,
-            body: body,
-            answers: answers, errors: errors, needsToken: false)
+            body: body, answers: answers, errors: errors, needsToken: false)
         return Operation(document, handler: EdgeHandler(stream: stream, run: run))
     }
 

@@ -31,7 +31,7 @@ package final class TLSClient: @unchecked Sendable {
 
     /// A connection over a non-blocking socket that stands; its handshake begins with the first call that needs it.
     package func session(over fd: Int32) throws(TLSProblem) -> TLSSession {
-        let ssl = try TLSSession.make(raw)
+        let ssl = try TLSSession.newSSL(raw)
         SSL_set_connect_state(ssl)
         SSL_set_shed_handshake_config(ssl, 1)
         if X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) != 1 {

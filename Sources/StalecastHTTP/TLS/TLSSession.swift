@@ -14,14 +14,15 @@ package struct TLSSession: @unchecked Sendable {
 
     /// The server's side of a new connection.
     init(_ context: TLSContext) throws(TLSProblem) {
-        self.raw = try Self.make(context.raw)
+        self.raw = try Self.newSSL(context.raw)
         SSL_set_accept_state(raw)
         // What only the handshake needs goes with it: 1.3 kB.
         SSL_set_shed_handshake_config(raw, 1)
         useMemory()
     }
 
-    static func make(_ context: OpaquePointer) throws(TLSProblem) -> OpaquePointer {
+    /// Makes an `SSL` that the caller must free.
+    static func newSSL(_ context: OpaquePointer) throws(TLSProblem) -> OpaquePointer {
         guard let raw = SSL_new(context) else { throw TLSProblem("no memory for a TLS connection") }
         return raw
     }
