@@ -44,7 +44,9 @@ package struct ClockWatch {
             let seconds = Int64((step / .seconds(1)).rounded())
             let metadata: Logger.Metadata = ["seconds": "\(abs(seconds))", "command": "timedatectl"]
             if seconds < 0 {
-                logger.warning("the system clock was put back, ages and times go wrong meanwhile", metadata: metadata)
+                logger.warning(
+                    "the system clock was put back: ages are too small, times of audit lines go back",
+                    metadata: metadata)
             } else {
                 logger.warning("the system clock was put forward", metadata: metadata)
             }

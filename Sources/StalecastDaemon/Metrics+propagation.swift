@@ -26,7 +26,8 @@ extension MetricsText {
                 .map { ("stage", $0, Double($1)) }
             })
         family(
-            "stalecast_propagation_clients", "Identified clients by the stage they have reached.",
+            "stalecast_propagation_clients",
+            "Identified clients of the newest version's audience by the stage they have reached.",
             samples { rolloutStatus in
                 [
                     ("fetched", rolloutStatus.clients.fetched), ("active", rolloutStatus.clients.active),

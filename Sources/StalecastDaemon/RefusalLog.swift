@@ -48,7 +48,7 @@ final class RefusalLog: Service {
     private func tell(_ problem: String?, after last: inout String?) {
         defer { last = problem }
         guard problem != last else { return }
-        guard let problem else { return logger.notice("audit log begins new files again") }
+        guard let problem else { return logger.notice("audit log continues in a new file") }
         logger.error(
             "audit log cannot begin a new file and continues in the full one", metadata: ["error": "\(problem)"])
     }

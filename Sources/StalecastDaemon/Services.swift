@@ -189,7 +189,7 @@ struct ReloadService: Service {
         do throws(AuditLog.Problem) {
             guard try parts.audit.reopen() else { return }
             parts.copies.settle()
-            logger.notice("audit log goes on in a new file")
+            logger.notice("audit log continues in a new file")
         } catch {
             logger.error("audit log was not reopened", metadata: ["error": "\(error)"])
         }
@@ -233,7 +233,7 @@ struct ReloadService: Service {
         let tally = parts.edge.tally
         guard next.auth.mode == .observe, running.auth.mode == .off, tally.streams > 0 else { return }
         logger.notice(
-            "open streams are not judged, each is when it connects again",
+            "open streams are checked when they reconnect",
             metadata: [
                 "streams": "\(tally.streams)", "within": "\(next.edge.settings.streamLifetime.spelled)",
             ])

@@ -46,7 +46,7 @@ struct Backup: AsyncParsableCommand {
         @Option(help: .value("number", "Backups that stay in the folder (default: all)."))
         var keep: Int?
 
-        @Option(help: .value("time", "Make a backup each time this interval has passed, until the command is stopped."))
+        @Option(help: .value("time", "Make one now, and another each time this interval has passed, until stopped."))
         var every: Span?
 
         @OptionGroup var connection: ConnectionOptions

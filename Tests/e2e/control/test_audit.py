@@ -356,7 +356,7 @@ async def test_that_no_other_file_can_be_begun_is_said_once(launch):
     assert await failing() == 0
     assert await eventually(publish, True, timeout=30)
     assert await failing() == 1 and files(daemon) == ["audit.jsonl"]
-    full, again = ("audit log cannot begin a new file and continues in the full one", "audit log begins new files again")
+    full, again = ("audit log cannot begin a new file and continues in the full one", "audit log continues in a new file")
     assert await eventually(said(full), True, timeout=15)
     obstacle.rmdir()
     # It is tried again as the file grows.
@@ -471,7 +471,7 @@ async def test_logrotate_from_outside_moves_it_and_sends_a_signal(launch):
     assert json.loads(moved[-1])["version"] == "2", "until the signal it goes on there"
     daemon.process.send_signal(signal.SIGHUP)
     for _ in range(400):
-        if "audit log goes on in a new file" in daemon.log_text():
+        if "audit log continues in a new file" in daemon.log_text():
             break
         await asyncio.sleep(0.02)
     await daemon.publish(marked("z"))
