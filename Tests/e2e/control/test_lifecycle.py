@@ -21,6 +21,7 @@ from harness.http1 import Broken, Connection, fetch
 from harness.poll import poll
 from harness.sse import Stream
 from harness.templates import marked, template
+from harness.waiting import eventually
 
 
 @pytest.mark.limit(40)
@@ -233,6 +234,7 @@ async def test_an_end_says_what_it_waits_for(daemon):
     streams = [await Stream.open(daemon.edge) for _ in range(3)]
     for stream in streams:
         await stream.synced()
+    assert await eventually(lambda: daemon.metric("stalecast_streams"), 3) == 3
     daemon.signal(signal.SIGINT)
     assert await asyncio.to_thread(daemon.wait, 16) == 0
     [line] = [line for line in daemon.log_text().splitlines() if "a second interrupt ends it at once" in line]

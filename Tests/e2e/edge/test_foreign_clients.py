@@ -89,8 +89,8 @@ async def test_text_from_templates_never_makes_a_second_event(daemon, listen):
     evil = "x\r\n\r\nevent: injected\r\ndata: {}\r\n\r\n\u2028\u2029\x85\x00\x0b"
     body = {"parameters": {"a": {"defaultValue": {"value": evil}}}, "version": {"description": "\u2028\u2029"}}
     await daemon.publish(body)
-    await daemon.publish(marked("next"))
     assert (await listener.message())[0]["latestTemplateVersionNumber"] == "1"
+    await daemon.publish(marked("next"))
     name, _, data = await listener.next()
     assert name == "message" and json.loads(data)["latestTemplateVersionNumber"] == "2"
 
