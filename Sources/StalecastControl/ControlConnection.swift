@@ -69,7 +69,7 @@ final class ControlConnection: RequestHandler {
                 return connection.answer(error.answer)
             }
         }
-        // Not cancelled with the connection: a commit must not be interrupted. The listener waits for its connections.
+        // The task outlives its connection: a commit must not be interrupted. The listener waits for its connections.
         let peer = client?.description
         Task { [control, loop, connection, feeding] in
             let answer = await control.answer(to: request, admission, peer: peer)

@@ -56,7 +56,7 @@ import Testing
         let slow = try carrier.stream()
         let others = try (0..<4).map { _ in try carrier.stream("topic=server") }
         #expect(carrier.streamCounts(of: LiveEdge.other).unread == 0, "there is no version")
-        // Of the last one nothing can be known.
+        // The kernel cannot say it of the last stream.
         for (client, answer) in zip([slow] + others, [false, true, true, false, nil]) {
             client.hasAcknowledged = answer
         }

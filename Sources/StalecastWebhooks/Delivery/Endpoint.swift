@@ -133,7 +133,7 @@ final class Endpoint {
             // Through a pointer: Swift calls a method of an element of a class's array on a copy.
             switch lanes.withUnsafeBufferPointer({ $0[index].next(mode, at: now, log, interest) }) {
             case .read(let after):
-                // Not read yet: the endpoint must wait until `open` before it can send anything.
+                // The versions are not read yet: the endpoint must wait until `open` before it can send anything.
                 if open <= now { return .read(lane: index, after: after) }
                 due = (now, .wait(open))
             case .send(let heard): if due.time > now { due = (now, .send(lane: index, heard)) }
