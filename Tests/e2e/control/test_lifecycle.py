@@ -5,12 +5,14 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import shutil
 import signal
 import socket
 import sqlite3
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -32,10 +34,8 @@ async def test_sigterm_ends_streams_politely_answers_polls_and_exits_0(daemon):
         await stream.synced()
     polls = [asyncio.create_task(poll(daemon.edge, wait="60s")) for _ in range(20)]
     await asyncio.sleep(0.3)
-    begun = time.monotonic()
     daemon.signal(signal.SIGTERM)
-    code = await asyncio.to_thread(daemon.wait, 16)
-    assert code == 0 and time.monotonic() - begun < 15
+    assert await asyncio.to_thread(daemon.wait, 16) == 0
     for stream in streams:
         assert await stream.end(2) == "clean", "a drained stream ends with its last chunk"
         assert stream.frames[-1].kind == "retry"
@@ -153,12 +153,10 @@ def test_a_daemon_that_hangs_ends_all_the_same(launch, numbers, code, within):
         os.set_blocking(writing, True)
         process.send_signal(signal.SIGHUP)  # what it says about that hangs
         time.sleep(0.2)
-        begun = time.monotonic()
         for number in numbers:
             process.send_signal(number)
             time.sleep(0.3)
-        assert process.wait(within + 5) == code
-        assert time.monotonic() - begun < within
+        assert process.wait(within) == code
     finally:
         process.kill()
         process.wait()
@@ -389,26 +387,26 @@ def spoil(file, damage):
         file.mkdir()
 
 
-async def test_a_start_with_three_hundred_versions_takes_little_longer_than_one_with_a_single_version(launch, half):
+async def test_a_start_reads_three_hundred_versions_once(launch, half):
+    """It looks for damage in all of them, and at what is current."""
     full, single = launch(half=half), launch(half=half)
     client = full.client()
     for number in range(300):
         await client.publish(large(number, 5_000))
     client.close()
     await single.publish(large(0, 5_000))
-    seconds = {full: [], single: []}
-    for _ in range(3):
-        for daemon, taken in seconds.items():
-            taken.append(await asyncio.to_thread(restarted, daemon))
-    seconds = {daemon: min(taken) for daemon, taken in seconds.items()}
-    print(f"{half}: start with 300 versions in {seconds[full]:.3f} s, with one in {seconds[single]:.3f} s")
-    assert seconds[full] < 5 * seconds[single]
+    (read, size), (least, smallest) = [await asyncio.to_thread(read_at_start, daemon) for daemon in (full, single)]
+    print(f"{half}: a start with 300 versions reads {read:,} bytes of {size:,}, one with a single version {least:,}")
+    assert read - least < 2 * (size - smallest)
     assert len(await full.client().versions()) == 300
 
 
-def restarted(daemon):
-    daemon.dispose()
-    return daemon.start()
+def read_at_start(daemon):
+    """Bytes that a daemon reads until it serves, and its store's size. After an orderly end, which empties the log."""
+    assert daemon.stop() == 0
+    daemon.start()
+    read = re.search(r"^rchar: (\d+)$", Path(f"/proc/{daemon.pid}/io").read_text(), re.MULTILINE)[1]
+    return int(read), (daemon.data / "stalecast.sqlite").stat().st_size
 
 
 @pytest.mark.parametrize("listener", ("edge", "control"))

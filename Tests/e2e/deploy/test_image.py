@@ -6,7 +6,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -127,9 +126,7 @@ def test_the_image_runs_read_only_without_root_and_drains(image):
     health = settings["Healthcheck"]["Test"][1:]
     well = container.execute(*health)
     assert (well.returncode, well.stdout, well.stderr) == (0, "", ""), well
-    begun = time.monotonic()
     assert container.stop() == 0
-    assert time.monotonic() - begun < 15
 
 
 @pytest.mark.limit(900)

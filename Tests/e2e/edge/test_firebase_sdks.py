@@ -161,9 +161,10 @@ async def test_every_sdk_ends_at_the_last_version_through_restarts_and_ends_of_s
 async def test_a_quiet_client_reconnects_only_when_its_stream_ends(daemon):
     """No publish at all: the hot loop of a daemon that ends streams early would show in the count."""
     async with Relay(daemon, 1) as relay, world(daemon, seed=4, relay=relay) as scene:
-        await asyncio.sleep(3)
+        while any(app.streams < 3 for _, app in scene.apps):
+            await asyncio.sleep(0.02)
         for name, app in scene.apps:
-            assert 3 <= app.streams <= 5 and app.shortest > 0.7, f"{name}: {app.streams} streams, {app.shortest:.2f} s"
+            assert app.streams <= 5 and app.shortest > 0.7, f"{name}: {app.streams} streams, {app.shortest:.2f} s"
             assert not app.failures and not app.faults and not app.updates
 
 
@@ -178,7 +179,7 @@ async def test_an_app_that_activated_nothing_newer_hears_it_once_per_connection(
     last = await daemon.publish(marked("same"))
     while app.fetched.version < last:
         await asyncio.sleep(0.01)
-    await asyncio.sleep(1)
+    await asyncio.sleep(0.4)  # an app that fetches on and on would have done so by then
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert app.active.version == version and not app.updates and not app.faults

@@ -167,7 +167,15 @@ async def test_pause_resume_promote_and_their_refusals(launch):
     assert paused.json()["state"] == "PAUSED" and paused.json()["events"][-1]["reason"] == "alert: Crashes"
     assert (await change(control, "pause")).status == 409
     percent = paused.json()["percent"]
-    await asyncio.sleep(2.2)
+    # A release in the next scope that began later, and is not paused, comes to its end meanwhile.
+    beside = daemon.client(namespace="firebase-server")
+    await beside.publish(marked("one"))
+    assert (await staged(beside, marked("two"), every="1s")).status == 200
+
+    async def percent_beside():
+        return (await beside.call("GET", f"{beside.base}/remoteConfig/release")).json()["percent"]
+
+    assert await eventually(percent_beside, 100) == 100
     assert (await release(control))["percent"] == percent, "a paused release stays where it is"
     refused = await control.put(marked("three"))
     assert refused.status == 409 and "RELEASE_OPEN" in refused.json()["error"]["message"]

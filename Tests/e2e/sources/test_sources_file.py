@@ -57,8 +57,10 @@ async def test_every_way_to_save_becomes_one_version(launch, tmp_path, save):
     message = await stream.version_at_least(2)
     assert message.json()["updateType"] == "REMOTE_CONFIG_UPDATE_TYPE_UNSPECIFIED"
     assert await version(daemon, 2) == {"welcome_text": "two"}
-    await asyncio.sleep(1.3)
-    assert stream.versions == [2]
+    save(path, encoded(marked("three")))
+    assert await version(daemon, 3) == {"welcome_text": "three"}
+    await stream.version_at_least(3)
+    assert stream.versions == [2, 3]
     assert "source cannot be used" not in daemon.log_text()
     stream.close()
 
@@ -179,7 +181,7 @@ async def written_in_halves(path):
     with open(path, "w") as file:
         file.write("parameters:\n  a: {defaultValue: {value: two}}\n")
         file.flush()
-        await asyncio.sleep(0.8)
+        await asyncio.sleep(0.45)  # longer than the interval of both sources that read it
         file.write("  b: {defaultValue: {value: two}}\n")
 
 

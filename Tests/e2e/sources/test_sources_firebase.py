@@ -12,6 +12,7 @@ from harness.figures import percentile, record
 from harness.origins import FirebaseOrigin, google_error
 from harness.sources import fed, problem, source_of, subscribe, until, version, well
 from harness.templates import marked
+from harness.waiting import eventually
 
 
 @pytest.fixture
@@ -121,12 +122,18 @@ async def test_publishes_between_two_polls_are_one_message(launch, origin, tmp_p
     stream.close()
 
 
+async def told(daemon):
+    """Streams that the hub counts: it spreads their fetches over so long a window."""
+    topics = (await daemon.ask_control("/v1/projects/demo/topics")).json()["topics"]
+    return next(topic["subscribers"]["sse"] for topic in topics if topic["name"] == "PUSH_RC")
+
+
 async def test_an_urgent_publish_says_so_in_its_description(launch, origin, tmp_path):
     origin.publish(marked("one"))
     daemon = launch(fed(firebase_feed(origin, tmp_path, herdBudget=1)))
     await version(daemon, 1)
     streams = [await subscribe(daemon) for _ in range(4)]
-    await asyncio.sleep(1.2)
+    assert await eventually(lambda: told(daemon), 4) == 4
     origin.publish(marked("two"))
     calm = (await streams[0].version_at_least(2)).json()
     assert 3000 <= calm["fetchWindowMs"] <= 5000
@@ -193,7 +200,7 @@ async def test_its_real_time_stream_is_the_trigger(launch, tmp_path):
     delays = []
     for index in range(2, 42 if LONG else 8):
         # Edge spreads what it tells Firebase's clients after a burst.
-        await asyncio.sleep(1)
+        await asyncio.sleep(0.45)
         begin = time.monotonic()
         await upstream.publish(marked(str(index)))
         await stream.version_at_least(index)
@@ -213,7 +220,7 @@ async def test_when_the_stream_is_cut_polls_take_its_place(launch, tmp_path):
     upstream = launch()
     await upstream.publish(marked("one"))
     with FaultyNetwork(upstream.edge) as network:
-        daemon = launch(fed(chained(upstream, tmp_path, apiKey="any", realtimeUrl=network.url, interval="2s")))
+        daemon = launch(fed(chained(upstream, tmp_path, apiKey="any", realtimeUrl=network.url, interval="5s")))
         await version(daemon, 1)
 
         async def listening():
@@ -223,10 +230,8 @@ async def test_when_the_stream_is_cut_polls_take_its_place(launch, tmp_path):
         stream = await subscribe(daemon)
         network.mode = "reset"
         await until(lambda: closed(daemon), "end of the real-time stream")
-        begin = time.monotonic()
         await upstream.publish(marked("two"))
-        await stream.version_at_least(2)
-        assert time.monotonic() - begin < 10, "20 s is the pause with a stream"
+        await stream.version_at_least(2, 40)  # 50 s is the pause with a stream
         stream.close()
 
 

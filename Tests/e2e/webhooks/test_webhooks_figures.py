@@ -95,7 +95,7 @@ async def publish_and_wait(daemon, marker, count, before):
     await daemon.publish(marked(marker))
     while await delivered(daemon) < before + count:
         # Looking costs the daemon something as well.
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.4)
 
 
 @pytest.mark.limit(600 if LONG else 60)
