@@ -45,6 +45,21 @@ import Testing
         }
     }
 
+    /// A loop without subscribers is not woken by a publish; when it is asked it must not answer for the version before.
+    @Test(arguments: [true, false])
+    func aVersionThatNobodyHearsIsCountedWithoutTheStreamsOfTheOneBefore(engine: Bool) async throws {
+        try await LiveEdge.with(engine: engine) { live in
+            let client = try live.stream()
+            live.publish()
+            try client.read(untilVersion: 1)
+            #expect(await live.edge.streamCounts(of: LiveEdge.scope).streams == 1)
+            client.close()
+            try await live.wait { $0.streams == 0 }
+            live.publish()
+            #expect(await live.edge.streamCounts(of: LiveEdge.scope).streams == 0)
+        }
+    }
+
     @Test(arguments: [true, false])
     func ofTwoMessagesWithOneCursorOnlyTheLastCarriesTheID(engine: Bool) async throws {
         try await LiveEdge.with(engine: engine) { live in

@@ -238,7 +238,11 @@ final class Front: Sendable {
     }
 
     func streamCounts(of scope: Scope) async -> StreamCounts {
-        await answers { $0.streamCounts(of: scope) }.reduce(into: StreamCounts()) { $0.merge($1) }
+        // A loop without subscribers is not woken by a publish: its last version may be an older one.
+        await answers {
+            $0.catchUp()
+            return $0.streamCounts(of: scope)
+        }.reduce(into: StreamCounts()) { $0.merge($1) }
     }
 
     func drain(over milliseconds: Int) {

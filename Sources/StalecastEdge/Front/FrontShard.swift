@@ -184,13 +184,19 @@ package final class FrontShard: Carrier, @unchecked Sendable {
     /// True when a client may have been told of a version that this loop has not taken yet.
     var isBehind: Bool { hub.newestSequence > board.headSequence }
 
+    /// Takes what clients may have been told of. Only at the beginning of a turn of the loop.
+    func catchUp() {
+        guard isBehind else { return }
+        // Waits until the announcement that is under way was posted here.
+        _ = hub.headSequence
+        takeInbox()
+    }
+
     /// Runs `body` now, or when the loop has taken what clients may have been told of.
     func whenCurrent(_ body: @escaping () -> Void) {
         guard isBehind else { return body() }
-        // Waits until the announcement that is under way was posted here.
-        _ = hub.headSequence
         loop.assumeIsolated().execute { [self] in
-            takeInbox()
+            catchUp()
             body()
         }
     }
