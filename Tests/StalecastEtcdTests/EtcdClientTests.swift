@@ -93,7 +93,7 @@ struct EtcdClientTests {
 
     @Test(.timeLimit(.minutes(5)), .enabled(if: Members.control != nil)) func passwordsAreAskedFor() async throws {
         let members = try Members(1, network: 14)
-        let open = try client(members.endpoints)
+        let open = try client(members.endpoints) { $0.timeout = members.configuration.timeout }
         try await whenReady(open)
         for words in [
             ["user", "add", "root:r"], ["user", "grant-role", "root", "root"], ["user", "add", "other:o"],
@@ -103,6 +103,7 @@ struct EtcdClientTests {
         let password = Mutex("wrong")
         let client = try client(members.endpoints) {
             $0.credentials = ("root", { password.withLock { $0 } })
+            $0.timeout = members.configuration.timeout
         }
         #expect(await problem(client).contains("user and password"))
         try await eachPasswordIsTriedOnceASecond(client)

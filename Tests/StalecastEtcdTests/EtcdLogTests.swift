@@ -12,9 +12,7 @@ struct EtcdLogTests {
     private let scope = Scope(project: .demo, namespace: .firebase)
 
     private func client(_ members: Members) throws -> EtcdClient {
-        try EtcdClient(
-            EtcdConfiguration(members.endpoints.compactMap { EtcdEndpoint($0) }),
-            on: MultiThreadedEventLoopGroup.singleton)
+        try EtcdClient(members.configuration, on: MultiThreadedEventLoopGroup.singleton)
     }
 
     private func entry(after head: LogHead, _ content: [UInt8] = Array("{}".utf8)) -> (LogEntry, [[UInt8]]) {

@@ -8,9 +8,7 @@ import Testing
 @Suite(.serialized, .enabled(if: Members.program != nil, "\(Members.advice)"))
 struct EtcdRecordsTests {
     private func client(_ members: Members) throws -> EtcdClient {
-        try EtcdClient(
-            EtcdConfiguration(members.endpoints.compactMap { EtcdEndpoint($0) }),
-            on: MultiThreadedEventLoopGroup.singleton)
+        try EtcdClient(members.configuration, on: MultiThreadedEventLoopGroup.singleton)
     }
 
     private func whenReady<Value>(_ work: () async throws -> Value) async throws -> Value {

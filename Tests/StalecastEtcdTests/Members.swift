@@ -1,4 +1,5 @@
 import Foundation
+import StalecastEtcd
 import StalecastTestServers
 
 /// Real etcd members on addresses of loopback, with data in a temporary directory.
@@ -45,6 +46,13 @@ final class Members {
         peers = (0..<count).map { "m\($0)=http://127.77.\(network).\($0 + 1):2380" }.joined(separator: ",")
         processes = Array(repeating: nil, count: count)
         for member in 0..<count { try start(member) }
+    }
+
+    /// Settings of a client of theirs that is patient: on a busy machine a member takes seconds for what it can do.
+    var configuration: EtcdConfiguration {
+        var configuration = EtcdConfiguration(endpoints.compactMap { EtcdEndpoint($0) })
+        configuration.timeout = .seconds(5)
+        return configuration
     }
 
     deinit {

@@ -32,7 +32,7 @@ package final class AssignedDelivery: Sendable {
     /// Whether ``run()`` writes; no other writer may then.
     private let isFollowing = Atomic(false)
     /// Longest time that a caller waits for a write.
-    private static let patience = Duration.seconds(2)
+    private let patience: Duration
     /// Longest attempt, whatever the webhook's timeout says: it must fit into what is left of the lease of 45 s at any
     /// time between two renewals, else it would never begin.
     package static let longestAttempt = Duration.seconds(30)
@@ -40,10 +40,15 @@ package final class AssignedDelivery: Sendable {
     /// - Parameters:
     ///   - delivery: started, or to be started, without webhooks.
     ///   - epoch: the store's.
-    package init(_ delivery: WebhookDelivery, epoch: Epoch, _ assignments: AssignmentService) {
+    ///   - patience: longest time that the end of an assignment waits for the write of what the next owner goes on from.
+    ///     Without that write it repeats messages.
+    package init(
+        _ delivery: WebhookDelivery, epoch: Epoch, _ assignments: AssignmentService, patience: Duration = .seconds(2)
+    ) {
         self.delivery = delivery
         self.epoch = epoch
         self.assignments = assignments
+        self.patience = patience
         delivery.share { id, timeout in
             assignments.permit(id.assignment, timeout) != nil
         } onJournal: { [weak self] entries in
@@ -121,7 +126,7 @@ package final class AssignedDelivery: Sendable {
         }
         guard let wanted else { return false }
         wakes.continuation.yield()
-        let end = ContinuousClock.now + Self.patience
+        let end = ContinuousClock.now + patience
         while let owned = state.withLock({ $0.owned[assignment] }), owned.token == token, ContinuousClock.now < end {
             if owned.written >= wanted { return true }
             if !isFollowing.load(ordering: .relaxed) {

@@ -55,7 +55,7 @@ import Testing
                 node: name, instance: name, informer, cluster.records,
                 lease: AssignmentLease(renewal: .milliseconds(20)),
                 calm: .zero, clock: { cluster.time.withLock { $0 } }, worker: work.worker)
-            let delivery = AssignedDelivery(try fixture.delivery, epoch: epoch, service)
+            let delivery = AssignedDelivery(try fixture.delivery, epoch: epoch, service, patience: .seconds(60))
             work.set(
                 webhooks: AssignmentService.Worker(
                     begin: { delivery.begin($0, $1) }, finish: { await delivery.finish($0, $1) },
