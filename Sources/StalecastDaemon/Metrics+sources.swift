@@ -14,7 +14,7 @@ extension MetricsText {
             (
                 "stalecast_source_backoff_seconds", "Until the next look, while looks fail.",
                 { status in
-                    guard status.failures > 0, let next = status.nextPollAt else { return 0 }
+                    guard status.failing != nil, let next = status.nextPollAt else { return 0 }
                     return max(.zero, next - now) / .seconds(1)
                 }
             ),

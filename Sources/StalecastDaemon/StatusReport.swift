@@ -237,21 +237,19 @@ extension SourceStatus {
             "kind": .string(kind.rawValue), "place": .string(place), "serve": .string(serve),
             "ageSeconds": .double(age(at: now).roundedSeconds), "looks": .int(counts.polls),
         ]
-        object["lastLook"] = lastPoll.map { .string($0.description) }
-        object["lastSuccess"] = lastSuccess.map { .string($0.description) }
+        object["lastLook"] = lastPoll.map { .string($0.time.description) }
+        object["lastSuccess"] = lastSuccess.map { .string($0.time.description) }
         object["lastChange"] = lastChange.map { .string($0.description) }
         object["originVersionNumber"] = originVersion.map { .string(String($0)) }
         object["nextLookSeconds"] = nextPollAt.map { .double(max(.zero, $0 - now).roundedSeconds) }
         object["adopted"] = .int(counts.adopted)
         object["triggers"] = .int(counts.triggers)
         object["fenceTimeouts"] = .int(counts.fenceTimeouts)
-        if let problem {
-            var error: JSONObject = [
-                "reason": .string(problem.reason.rawValue), "message": .string(problem.description),
-                "failures": .int(failures),
+        if let failing {
+            object["error"] = [
+                "reason": .string(failing.problem.reason.rawValue), "message": .string(failing.problem.description),
+                "failures": .int(failing.count), "since": .string(failing.since.description),
             ]
-            error["since"] = problemSince.map { .string($0.description) }
-            object["error"] = .object(error)
         }
         if let listening {
             var stream: JSONObject = ["open": .bool(listening.isOpen)]

@@ -9,11 +9,9 @@ package struct SourceStatus: Sendable, Hashable {
     package let began: ContinuousClock.Instant
 
     /// End of the last look, whatever it saw; nil before the first.
-    package var lastPoll: Timestamp?
-    package var lastPollAt: ContinuousClock.Instant?
-    /// Time when a look last showed the origin's content.
-    package var lastSuccess: Timestamp?
-    package var lastSuccessAt: ContinuousClock.Instant?
+    package var lastPoll: Look?
+    /// The last look that showed the origin's content.
+    package var lastSuccess: Look?
     /// Time when the current version was made, by its origin's clock where that says, and its number; nil while there
     /// is none.
     package var lastChange: Timestamp?
@@ -21,11 +19,8 @@ package struct SourceStatus: Sendable, Hashable {
     /// The newest number of the origin's own that was seen; nil where it has none.
     package var originVersion: VersionNumber?
 
-    /// Present problem; nil while all is well.
-    package var problem: OriginProblem?
-    package var problemSince: Timestamp?
-    /// Failed looks since the last good one.
-    package var failures = 0
+    /// nil while all is well.
+    package var failing: Failing?
     /// Time of the next look, unless an event triggers it before.
     package var nextPollAt: ContinuousClock.Instant?
     package var isPolling = false
@@ -42,7 +37,26 @@ package struct SourceStatus: Sendable, Hashable {
     }
 
     /// Age of our knowledge of the origin; since the start while no look succeeded.
-    package func age(at now: ContinuousClock.Instant) -> Duration { now - (lastSuccessAt ?? began) }
+    package func age(at now: ContinuousClock.Instant) -> Duration { now - (lastSuccess?.at ?? began) }
+
+    /// Present problem; nil while all is well.
+    package var problem: OriginProblem? { failing?.problem }
+
+    /// End of a look, by the wall clock and by the monotonic one.
+    package struct Look: Sendable, Hashable {
+        package let time: Timestamp
+        package let at: ContinuousClock.Instant
+
+        package init(_ time: Timestamp, at: ContinuousClock.Instant) { (self.time, self.at) = (time, at) }
+    }
+
+    /// Failed looks since the last good one.
+    package struct Failing: Sendable, Hashable {
+        package var problem: OriginProblem
+        /// Time when this problem was first met.
+        package var since: Timestamp
+        package var count = 1
+    }
 
     /// Counts of a source's events since the start.
     package struct Counts: Sendable, Hashable {

@@ -28,7 +28,7 @@ struct WatchState: Sendable {
 
     /// Time of the next look; in the past when it is due.
     var nextPoll: ContinuousClock.Instant {
-        guard let due = status.nextPollAt, let last = status.lastPollAt else { return .now }
+        guard let due = status.nextPollAt, let last = status.lastPoll?.at else { return .now }
         guard isTriggered else { return due }
         return max(last + PollSchedule.shortestPause, notBefore ?? last)
     }
@@ -54,19 +54,19 @@ struct WatchState: Sendable {
     {
         let now = ContinuousClock.now
         status.isPolling = false
-        status.lastPoll = .now()
-        status.lastPollAt = now
+        let look = SourceStatus.Look(.now(), at: now)
+        status.lastPoll = look
         notBefore = nil
         switch outcome {
         case .interrupted: return []
-        case .failed(let problem): return failed(problem, schedule, now, random)
+        case .failed(let problem): return failed(problem, schedule, look, random)
         case .unchanged: break
         case .current(let origin): status.originVersion = origin ?? status.originVersion
         case .adopted(let version, let origin, let verdict):
             status.originVersion = origin ?? status.originVersion
             adopted(version, verdict)
         }
-        var reports = succeeded(schedule, now, hears, random)
+        var reports = succeeded(schedule, look, hears, random)
         if case .adopted(let version, _, let verdict) = outcome {
             reports.append(.adopted(version, hasFenceTimedOut: verdict.isTimeout))
         }
@@ -75,7 +75,7 @@ struct WatchState: Sendable {
 
     private mutating func adopted(_ version: VersionNumber, _ verdict: Fence.Verdict?) {
         status.version = version
-        status.lastChange = status.lastPoll
+        status.lastChange = status.lastPoll?.time
         status.counts.adopted += 1
         switch verdict {
         case nil: break
@@ -87,15 +87,12 @@ struct WatchState: Sendable {
     }
 
     private mutating func succeeded(
-        _ schedule: PollSchedule, _ now: ContinuousClock.Instant, _ hears: Bool, _ random: Double
+        _ schedule: PollSchedule, _ look: SourceStatus.Look, _ hears: Bool, _ random: Double
     ) -> [SourceWatcher.Report] {
-        status.lastSuccess = status.lastPoll
-        status.lastSuccessAt = now
-        let failures = status.failures
-        status.failures = 0
-        status.problem = nil
-        status.problemSince = nil
-        status.nextPollAt = now + (pauseForPromise(schedule) ?? schedule.pause(hears: hears, random: random))
+        status.lastSuccess = look
+        let failures = status.failing?.count ?? 0
+        status.failing = nil
+        status.nextPollAt = look.at + (pauseForPromise(schedule) ?? schedule.pause(hears: hears, random: random))
         return failures > 0 ? [.recovered(failures: failures)] : []
     }
 
@@ -112,21 +109,22 @@ struct WatchState: Sendable {
     }
 
     private mutating func failed(
-        _ problem: OriginProblem, _ schedule: PollSchedule, _ now: ContinuousClock.Instant, _ random: Double
+        _ problem: OriginProblem, _ schedule: PollSchedule, _ look: SourceStatus.Look, _ random: Double
     ) -> [SourceWatcher.Report] {
-        let isOther = status.problem.map { !$0.isSame(as: problem) } ?? true
+        let before = status.failing
+        let isOther = before.map { !$0.problem.isSame(as: problem) } ?? true
         // Unusable content does not pause, so it must not lengthen the pause of the first real failure after it.
-        if status.failures == 0 { withoutPause = 0 }
-        status.failures += 1
+        if before == nil { withoutPause = 0 }
         if problem.isContent { withoutPause += 1 }
-        status.problem = problem
-        if isOther { status.problemSince = status.lastPoll }
+        let failed = (before?.count ?? 0) + 1
+        let since = isOther ? look.time : before?.since ?? look.time
+        status.failing = SourceStatus.Failing(problem: problem, since: since, count: failed)
         status.counts.failed[problem.reason, default: 0] += 1
         if isOther { status.counts.problems += 1 }
-        notBefore = problem.retryAfter.map { now + min($0, PollSchedule.longestRetryAfter) }
+        notBefore = problem.retryAfter.map { look.at + min($0, PollSchedule.longestRetryAfter) }
         let failures = schedule.pause(
-            failures: max(1, status.failures - withoutPause), after: problem, random: random)
-        status.nextPollAt = now + (problem.isContent ? schedule.pause(hears: false, random: random) : failures)
+            failures: max(1, failed - withoutPause), after: problem, random: random)
+        status.nextPollAt = look.at + (problem.isContent ? schedule.pause(hears: false, random: random) : failures)
         return isOther ? [.problem(problem)] : []
     }
 }

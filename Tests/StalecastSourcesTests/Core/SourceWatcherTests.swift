@@ -90,7 +90,7 @@ import Testing
         source.show(.failed(first))
         let watcher = watcher(PollSchedule(interval: .milliseconds(10), longestPause: .milliseconds(10)))
         try await watching(watcher) {
-            #expect(await eventually { watcher.status.failures >= 2 })
+            #expect(await eventually { (watcher.status.failing?.count ?? 0) >= 2 })
             #expect(watcher.status.problem == first)
             let second = OriginProblem(.unreachable, "refused")
             source.show(.failed(second))
@@ -113,10 +113,10 @@ import Testing
         source.show(.failed(OriginProblem(.invalidContent, "not JSON")))
         let watcher = watcher(PollSchedule(interval: .milliseconds(10), longestPause: .seconds(300)))
         try await watching(watcher) {
-            #expect(await eventually { watcher.status.failures >= 12 })
+            #expect(await eventually { (watcher.status.failing?.count ?? 0) >= 12 })
             source.show(.failed(OriginProblem(.unreachable, "503")))
             #expect(await eventually { watcher.status.problem?.reason == .unreachable })
-            let pause = try #require(watcher.status.nextPollAt) - #require(watcher.status.lastPollAt)
+            let pause = try #require(watcher.status.nextPollAt) - #require(watcher.status.lastPoll).at
             // Half a second at most after one failure, minutes after twelve.
             #expect(pause <= .milliseconds(500))
         }
@@ -126,7 +126,7 @@ import Testing
         source.show(.failed(OriginProblem(.throttled, "429", retryAfter: .milliseconds(400))))
         let watcher = watcher(Self.often)
         await watching(watcher) {
-            #expect(await eventually { watcher.status.failures == 1 })
+            #expect(await eventually { watcher.status.failing?.count == 1 })
             let failed = ContinuousClock.now
             source.show("a")
             while fresh.adopted.isEmpty && ContinuousClock.now - failed < .seconds(10) {
@@ -188,8 +188,8 @@ import Testing
         source.show(.failed(problem))
         let watcher = watcher(Self.seldom)
         try await watching(watcher) {
-            #expect(await eventually { watcher.status.failures == 1 })
-            let pause = try #require(watcher.status.nextPollAt) - #require(watcher.status.lastPollAt)
+            #expect(await eventually { watcher.status.failing?.count == 1 })
+            let pause = try #require(watcher.status.nextPollAt) - #require(watcher.status.lastPoll).at
             // Without that it is 2.5 to 5 s.
             #expect(pause <= .milliseconds(20))
         }
@@ -215,7 +215,7 @@ import Testing
         #expect(status.age(at: .now) >= .seconds(30))
         var seen = status
         let look = ContinuousClock.now
-        seen.lastSuccessAt = look
+        seen.lastSuccess = SourceStatus.Look(.now(), at: look)
         #expect(seen.age(at: look + .seconds(2)) == .seconds(2))
     }
 
