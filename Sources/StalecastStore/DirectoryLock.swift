@@ -1,5 +1,18 @@
 import Glibc
 
+/// Data directory of an open store, which it alone may write.
+struct StoreFiles: Sendable {
+    let directory: DataDirectory
+    let lock: DirectoryLock
+    /// Identity of the database file at the opening; nil when it could not be read.
+    let database: FileOperation.Identity?
+
+    init(_ directory: DataDirectory, _ lock: DirectoryLock) {
+        (self.directory, self.lock) = (directory, lock)
+        database = try? FileOperation.identity(directory.database)  // nil refuses the first publish, with the reason
+    }
+}
+
 /// The right to write in a data directory: an exclusive `flock` on `lock`, which names the holder's process id. The
 /// kernel gives it up when the process ends, however it ends, so there is no stale lock.
 final class DirectoryLock: Sendable {

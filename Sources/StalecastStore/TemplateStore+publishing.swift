@@ -165,7 +165,7 @@ extension TemplateStore {
         do { found = try FileOperation.identity(directory.database) } catch {
             throw .unavailable("\(error); nothing was committed")
         }
-        guard found == nil || found != databaseFile else { return }
+        guard found == nil || found != files.database else { return }
         let reason = "\(directory.database) was \(found == nil ? "removed" : "replaced") while the daemon runs"
         fail(reason)
         throw .unavailable("\(reason); nothing was committed")

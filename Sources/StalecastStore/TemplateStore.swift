@@ -18,10 +18,8 @@ package final class TemplateStore: Sendable {
     package let currentTemplates: CurrentTemplates
 
     let configuration: StoreConfiguration
-    let directory: DataDirectory
+    let files: StoreFiles
     let database: DatabasePool
-    /// Identity of the database file at the opening; nil when it could not be looked at.
-    let databaseFile: FileOperation.Identity?
     let mark: HighWaterMark
     let state: Mutex<StoreState>
     /// Floors as stored at the start. Only those of a replica are raised later, and it reads them from the database.
@@ -31,7 +29,6 @@ package final class TemplateStore: Sendable {
     /// The newest release of each scope. The writer is the only one to change it, after the commit.
     let releases: Mutex<[Scope: Release]>
     let log: @Sendable (LogLine) -> Void
-    private let lock: DirectoryLock
     private let spaceQueue = DispatchQueue(label: "stalecast.store.space")
 
     init(_ parts: Parts, configuration: StoreConfiguration, log: @escaping @Sendable (LogLine) -> Void) {
@@ -42,17 +39,17 @@ package final class TemplateStore: Sendable {
         projects = parts.projects
         currentTemplates = parts.currentTemplates
         releases = Mutex(parts.releases)
-        directory = parts.directory
+        files = StoreFiles(parts.directory, parts.lock)
         database = parts.database
-        databaseFile = try? FileOperation.identity(parts.directory.database)
         mark = parts.mark
-        lock = parts.lock
         let retention = Retention(maxVersions: configuration.maxVersionsPerScope, maxAge: configuration.maxVersionAge)
         floors = parts.floors
         terms = Mutex(Terms(retention: retention))
         state = Mutex(
             StoreState(checkpointBytes: configuration.checkpointBytes, minFreeBytes: configuration.minFreeBytes))
     }
+
+    var directory: DataDirectory { files.directory }
 
     /// Terms that change while the store is open. What is nil of a cluster's parts this store does by itself.
     private struct Terms: Sendable {
@@ -145,7 +142,7 @@ package final class TemplateStore: Sendable {
         } catch {
             log(LogLine(.warning, "closing the database failed", ["error": "\(error)"]))
         }
-        lock.release()
+        files.lock.release()
     }
 
     /// Parts that opening a store yields, before there is a store.
