@@ -7,6 +7,8 @@ package struct TopicBoard: Sendable {
     /// The last sequence applied.
     package private(set) var headSequence: CommitSequence
     package internal(set) var topics: [Topic] = []
+    /// Topics of each scope, those of stages and retired ones included.
+    private(set) var own: [Scope: [Topic.Index]] = [:]
     /// Topics by name and project, each with its scopes.
     private(set) var places: [Place: [Topic.Index]] = [:]
     private(set) var histories: [Scope: History] = [:]
@@ -130,18 +132,25 @@ package struct TopicBoard: Sendable {
                     topics[Int(index.rawValue)] = topic
                 } else {
                     topic.latest = lastHeard(topic)
-                    places[place, default: []].append(Topic.Index(topics.count))
-                    topics.append(topic)
+                    places[place, default: []].append(add(topic))
                 }
             }
         }
         reseatStages(before: before)
     }
 
+    /// Topics are never removed, so an index stays valid.
+    mutating func add(_ topic: Topic) -> Topic.Index {
+        let index = Topic.Index(topics.count)
+        own[topic.scope, default: []].append(index)
+        topics.append(topic)
+        return index
+    }
+
     /// Takes over the topics of a board of the same moment.
     package mutating func takeTopics(of board: TopicBoard) {
         topics = board.topics.map { $0 }
-        places = board.places
+        (own, places) = (board.own, board.places)
         splits = board.splits
         stageTopics = board.stageTopics
     }
@@ -158,14 +167,13 @@ package struct TopicBoard: Sendable {
         var encodedMessages: [(Topic.Index, EncodedMessage)] = []
         /// Stages that hold the same version share a message.
         var encoded: [Topic.Index: EncodedMessage] = [:]
-        // Most topics are of other scopes: a copy of each would cost more than the message.
-        for index in topics.indices where topics[index].scope == change.scope {
-            let topic = topics[index]
+        for index in own[change.scope] ?? [] {
+            let topic = self[index]
             guard !topic.isRetired, hears(topic, change), concerns(topic, audience) else { continue }
             let since = topic.latest?.version ?? 0
-            let base = topic.base ?? Topic.Index(index)
+            let base = topic.base ?? index
             if let known = encoded[base], known.message.since == since {
-                encodedMessages.append((Topic.Index(index), known))
+                encodedMessages.append((index, known))
                 continue
             }
             var keys = change.changedKeys
@@ -175,7 +183,7 @@ package struct TopicBoard: Sendable {
                 fetchWindowMs: fetchWindowMs, reportRatio: reportRatio)
             let encodedMessage = EncodedMessage(message, epoch: epoch, isInvalidation: topic.isInvalidation)
             if topic.base != nil || stageTopics[base] != nil { encoded[base] = encodedMessage }
-            encodedMessages.append((Topic.Index(index), encodedMessage))
+            encodedMessages.append((index, encodedMessage))
         }
         return Announcement(
             change: change, audience: audience, encodedMessages: encodedMessages, pacedOverMs: pacedOverMs,

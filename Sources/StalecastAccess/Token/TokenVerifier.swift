@@ -152,7 +152,7 @@ package final class TokenVerifier: Sendable {
         let now = clock()
         return state.withLock { state in
             state.issuers.filter { isWanted($0.value.issuer) }.keys.sorted().compactMap { name in
-                state.issuers[name]!.begins(at: now) ? state.issuers[name]!.issuer : nil
+                state.issuers[name]?.begins(at: now) == true ? state.issuers[name]?.issuer : nil
             }
         }
     }

@@ -101,9 +101,11 @@ package final class ReleaseWatch: Sendable {
     ) {
         for start in stride(from: 0, to: addresses.count, by: Self.streamsPerLock) {
             losses.withLock { losses in
-                guard losses[scope]?.version == version else { return }
+                guard var loss = losses.removeValue(forKey: scope) else { return }
+                defer { losses[scope] = loss }
+                guard loss.version == version else { return }
                 for address in addresses[start...].prefix(Self.streamsPerLock) where address != 0 {
-                    body(&losses[scope]!.gate, address)
+                    body(&loss.gate, address)
                 }
             }
         }

@@ -113,13 +113,11 @@ extension TopicBoard {
         of scope: Scope, before: [Topic] = [], heard: (Topic, Int, Topic?) -> (TemplateChange?, EncodedMessage?)
     ) {
         guard let count = splits[scope]?.cut.bounds.count else { return }
-        for index in topics.indices where topics[index].scope == scope && topics[index].base != nil {
-            topics[index].isRetired = true
-        }
-        for number in topics.indices {
-            let topic = topics[number]
-            guard topic.scope == scope, topic.base == nil, !topic.isRetired else { continue }
-            let base = Topic.Index(number)
+        let own = self.own[scope] ?? []
+        for index in own where self[index].base != nil { topics[Int(index.rawValue)].isRetired = true }
+        for base in own {
+            let topic = self[base]
+            guard topic.base == nil, !topic.isRetired else { continue }
             var seats = stageTopics[base] ?? []
             for stage in 0..<count {
                 var seat = topic
@@ -130,8 +128,7 @@ extension TopicBoard {
                 if place < topics.count {
                     topics[place] = seat
                 } else {
-                    seats.append(Topic.Index(topics.count))
-                    topics.append(seat)
+                    seats.append(add(seat))
                 }
             }
             stageTopics[base] = seats
@@ -160,10 +157,11 @@ extension TopicBoard {
     /// Notes in a scope's split what its stages were told.
     mutating func noteStages(_ announcement: Announcement) {
         let scope = announcement.change.scope
-        guard splits[scope] != nil else { return }
-        splits[scope]?.told = announcement.change
-        for stage in splits[scope]!.sequences.indices where announcement.audience?.stages.contains(stage) ?? true {
-            splits[scope]?.sequences[stage] = announcement.change.sequence
+        guard var split = splits[scope] else { return }
+        split.told = announcement.change
+        for stage in split.sequences.indices where announcement.audience?.stages.contains(stage) ?? true {
+            split.sequences[stage] = announcement.change.sequence
         }
+        splits[scope] = split
     }
 }

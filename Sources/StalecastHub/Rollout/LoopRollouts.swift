@@ -34,10 +34,10 @@ package struct LoopRollouts {
 
     /// A scope's members moved to the topics of stages: who waits for a version is found among these.
     package mutating func split(_ scope: Scope, on board: TopicBoard) {
-        for place in (versions[scope] ?? []).indices {
-            let bases = Set(versions[scope]![place].topics.map { board[$0].base ?? $0 })
+        for (place, version) in (versions[scope] ?? []).enumerated() {
+            let bases = Set(version.topics.map { board[$0].base ?? $0 })
             let seats = board.seats(of: scope).filter { bases.contains(board[$0].base ?? $0) }
-            versions[scope]![place].topics = seats
+            versions[scope]?[place].topics = seats
         }
     }
 

@@ -125,8 +125,7 @@ struct RolloutState {
         // Another node may have answered it before it came here.
         if fetched == 0 { tell(place, scope) }
         for index in (rollouts[scope] ?? []).indices.reversed() {
-            let rollout = rollouts[scope]![index]
-            guard rollout.sequence > head || rollout.isPartial else { break }
+            guard let rollout = rollouts[scope]?[index], rollout.sequence > head || rollout.isPartial else { break }
             guard (table.entries[place].cohort | table.entries[place].gone) & rollout.bit == 0,
                 !rollout.topics.isDisjoint(with: topics), rollout.isPartial || fetched < rollout.number
             else { continue }
@@ -138,11 +137,11 @@ struct RolloutState {
         guard let rollout = rollouts[scope]?[index] else { return }
         let entry = table.entries[place]
         table.entries[place].cohort |= rollout.bit
-        rollouts[scope]![index].clients.audience += 1
-        rollouts[scope]![index].clients.identifiedStreams += entry.polls > 0 ? 0 : 1
-        if entry.fetched >= rollout.number { rollouts[scope]![index].clients.fetched += 1 }
-        if entry.active >= rollout.number { rollouts[scope]![index].clients.active += 1 }
-        rollouts[scope]![index].noteClients(weight: table.weight, at: now, &seconds)
+        rollouts[scope]?[index].clients.audience += 1
+        rollouts[scope]?[index].clients.identifiedStreams += entry.polls > 0 ? 0 : 1
+        if entry.fetched >= rollout.number { rollouts[scope]?[index].clients.fetched += 1 }
+        if entry.active >= rollout.number { rollouts[scope]?[index].clients.active += 1 }
+        rollouts[scope]?[index].noteClients(weight: table.weight, at: now, &seconds)
     }
 
     /// A client moved to the topics of its stage. Loops move their clients a moment after a release has split them, so
@@ -161,11 +160,11 @@ struct RolloutState {
             guard isIn ? !hears : enters else { continue }
             let change = hears ? 1 : -1
             table.entries[place].cohort ^= rollout.bit
-            rollouts[scope]![index].clients.audience += change
-            rollouts[scope]![index].clients.identifiedStreams += change * Int(entry.streams)
-            if entry.fetched >= rollout.number { rollouts[scope]![index].clients.fetched += change }
-            if entry.active >= rollout.number { rollouts[scope]![index].clients.active += change }
-            rollouts[scope]![index].noteClients(weight: table.weight, at: now, &seconds)
+            rollouts[scope]?[index].clients.audience += change
+            rollouts[scope]?[index].clients.identifiedStreams += change * Int(entry.streams)
+            if entry.fetched >= rollout.number { rollouts[scope]?[index].clients.fetched += change }
+            if entry.active >= rollout.number { rollouts[scope]?[index].clients.active += change }
+            rollouts[scope]?[index].noteClients(weight: table.weight, at: now, &seconds)
         }
     }
 
@@ -250,7 +249,7 @@ struct RolloutState {
 
     /// A fetch was refused for no fault of the client's.
     mutating func refused(_ scope: Scope, status: Int, at now: UInt64) {
-        if let last = rollouts[scope]?.indices.last { rollouts[scope]![last].fetches.counts.errors += 1 }
+        if let last = rollouts[scope]?.indices.last { rollouts[scope]?[last].fetches.counts.errors += 1 }
         loads[scope]?.refused(status: status, at: now)
     }
 
@@ -318,9 +317,9 @@ struct RolloutState {
             let gets = before.fetched < number && fetched >= number
             let runs = before.active < number && active >= number
             guard gets || runs else { continue }
-            if gets { rollouts[scope]![index].clients.fetched += 1 }
-            if runs { rollouts[scope]![index].clients.active += 1 }
-            rollouts[scope]![index].noteClients(weight: table.weight, at: now, &seconds)
+            if gets { rollouts[scope]?[index].clients.fetched += 1 }
+            if runs { rollouts[scope]?[index].clients.active += 1 }
+            rollouts[scope]?[index].noteClients(weight: table.weight, at: now, &seconds)
         }
     }
 
@@ -353,8 +352,8 @@ struct RolloutState {
         where entry.cohort & rollout.bit != 0 && entry.fetched < rollout.number {
             table.entries[place].cohort &= ~rollout.bit
             table.entries[place].gone |= rollout.bit
-            rollouts[scope]![index].clients.left += 1
-            rollouts[scope]![index].noteClients(weight: table.weight, at: now, &seconds)
+            rollouts[scope]?[index].clients.left += 1
+            rollouts[scope]?[index].noteClients(weight: table.weight, at: now, &seconds)
         }
     }
 
@@ -384,7 +383,7 @@ struct RolloutState {
                 }
                 rollout.times.fetched.recount(rollout.clients.fetched)
                 rollout.times.active.recount(rollout.clients.active)
-                rollouts[scope]![index] = rollout
+                rollouts[scope]?[index] = rollout
             }
         }
     }
