@@ -26,10 +26,10 @@ struct CommitPath {
         _ store: TemplateStore, _ connection: ClusterConnection?, _ configuration: Configuration,
         _ descriptors: DescriptorBudget, _ logger: Logger
     ) async throws {
-        cluster = try connection.map { try ClusterParts($0, store, configuration, logger) }
-        hub = try Self.makeHub(store, configuration)
+        let hub = try Self.makeHub(store, configuration)
+        self.hub = hub
         try Self.resumePropagation(hub, store, configuration)
-        cluster?.attach(hub)
+        cluster = try connection.map { try ClusterParts($0, store, hub, configuration, logger) }
         served = Self.makeServed(configuration)
         let conductor = ReleaseConductor(hub, served)
         for scope in configuration.scopes {

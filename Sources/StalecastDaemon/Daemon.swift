@@ -34,7 +34,6 @@ package enum DaemonVersion {
 package struct Daemon: Sendable {
     /// The parts of a running daemon, for those that report on it.
     struct Parts: Sendable {
-        let startedAt = Timestamp.now()
         let descriptors: DescriptorBudget
         let controlCapacity: ControlCapacity
         let scopes: [Scope]
@@ -49,7 +48,7 @@ package struct Daemon: Sendable {
         let readiness: Readiness
         /// TLS of the listeners that have any.
         let tls: [ListenerTLS]
-        let reloads: ReloadLog
+        let reloads = ReloadLog(startedAt: .now())
         let timeline: TimelineKeeper
         let slowReaders = SlowReaders()
 
@@ -62,12 +61,12 @@ package struct Daemon: Sendable {
             keys = path.cluster.map { SharedKeys($0.nodes.informer, store, access, sharesOwn: !$0.isEdge) }
             controlCapacity = ControlCapacity(min(configuration.control.maxConnections, descriptors.control))
             (scopes, releasePlans) = (configuration.scopes, configuration.releases)
-            reloads = ReloadLog(startedAt: startedAt)
             readiness = Readiness(
                 store: store, edge: edge, sources: path.sources, cluster: path.cluster, tls: tls, reloads: reloads)
             timeline = TimelineKeeper(directory: configuration.data)
         }
 
+        var startedAt: Timestamp { reloads.startedAt }
         var audit: AuditLog { copies.audit }
         var hub: Hub { path.hub }
         /// nil for a daemon outside a cluster.

@@ -10,9 +10,14 @@ final class ReloadLog: Sendable {
         var problem: String?
     }
 
+    /// Start of the daemon, whose configuration is the first one read.
+    let startedAt: Timestamp
     private let state: Mutex<Outcome>
 
-    init(startedAt: Timestamp) { state = Mutex(Outcome(succeededAt: startedAt)) }
+    init(startedAt: Timestamp) {
+        self.startedAt = startedAt
+        state = Mutex(Outcome(succeededAt: startedAt))
+    }
 
     var newest: Outcome { state.withLock { $0 } }
 

@@ -30,7 +30,6 @@ final class ClusterParts: Sendable {
     /// Number of copies of former histories in the data directory; the process restarts when there is one more.
     let formerCopies: Int
     private let epochs: AsyncStream<Void>
-    private let hub = LateHub()
     private let proposals: SharedProposals
     /// Receiver of the node's reports, which is made after the node. Lies in a struct, because a mutex wraps a bare function
     /// once more at each access.
@@ -43,7 +42,8 @@ final class ClusterParts: Sendable {
 
     /// - Throws: what the store says when its state cannot be read.
     init(
-        _ connection: ClusterConnection, _ store: TemplateStore, _ configuration: Configuration, _ logger: Logger
+        _ connection: ClusterConnection, _ store: TemplateStore, _ hub: Hub, _ configuration: Configuration,
+        _ logger: Logger
     ) throws {
         self.connection = connection
         self.store = store
@@ -59,11 +59,10 @@ final class ClusterParts: Sendable {
         self.epochs = epochs
         proposals = SharedProposals(nodes.informer, store)
         let reports = Mutex(Reports())
-        let hub = hub
         let isEdge = configuration.isEdge
         node = try ClusterNode(
             connection.log, store, name: configuration.cluster.effectiveNode, now: Self.now,
-            fetchWindow: { scope, isUrgent in hub.held.withLock(\.self)?.window(of: scope, isUrgent: isUrgent) ?? 0 },
+            fetchWindow: { scope, isUrgent in hub.window(of: scope, isUrgent: isUrgent) },
             patience: Self.patience(of: connection, isEdge), isEdge: isEdge,
             // Edges are many, and must not all come back at once.
             backoff: isEdge ? Backoff(from: .seconds(1)) : Backoff(),
@@ -81,9 +80,6 @@ final class ClusterParts: Sendable {
 
     /// Whether this node only follows the log.
     var isEdge: Bool { cluster.role == .edge }
-
-    /// Attaches the hub, which knows over which time clients spread their fetches after a publish of this node.
-    func attach(_ hub: Hub) { self.hub.held.withLock { $0 = hub } }
 
     private static func formerCopies(in directory: String) -> Int {
         // The daemon goes without a figure that it cannot read.
@@ -208,11 +204,6 @@ final class ClusterParts: Sendable {
     }
 
     private var problem: String? { problems.withLock { $0.reach ?? $0.store } ?? nodes.problem }
-}
-
-/// A hub that is made after the node that asks it.
-private final class LateHub: Sendable {
-    let held = Mutex<Hub?>(nil)
 }
 
 extension ClusterParts {
