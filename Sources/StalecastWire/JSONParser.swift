@@ -31,6 +31,11 @@ extension JSONValue {
         var parser = JSONParser(bytes: Array(bytes), maxDepth: maxDepth)
         return try parser.document()
     }
+
+    /// Value of a JSON text; nil for any other text, where the caller needs no reason. See ``parse(_:maxDepth:)``.
+    package static func ifValid(_ bytes: some Sequence<UInt8>, maxDepth: Int = 64) -> JSONValue? {
+        try? parse(bytes, maxDepth: maxDepth)  // nil says it all
+    }
 }
 
 /// Recursive descent over bytes; recursion is bounded by `maxDepth`.

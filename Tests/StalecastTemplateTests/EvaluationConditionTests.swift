@@ -25,7 +25,7 @@ func isTrue(_ expression: String, _ context: EvaluationContext, kind: TemplateKi
             customSignals: ["city": "york", "sdk": "1.2.3", "long": "1.2.3.4.5.6", "empty": "", "blank": " york "],
             now: Timestamp("2026-03-01T08:30:00Z") ?? .now())
         context.audiences = ["Buyers", "vip"]
-        context.browserAndVersion = "Chrome-120"
+        context.web.browserAndVersion = "Chrome-120"
         return context
     }()
 

@@ -2,7 +2,7 @@ import CLinux
 package import StalecastHTTP
 import StalecastHub
 import StalecastTemplate
-import StalecastWire
+package import StalecastWire
 import Synchronization
 
 /// A scope as clients fetch it: its newest version and the finished answers of that. While a release is open, clients
@@ -267,5 +267,22 @@ extension GoogleError {
             return GoogleError(404, sentence).with("Retry-After", "1")
         }
         return GoogleError(404, "version \(wanted) is not served any more; the newest is \(served)")
+    }
+}
+
+extension RequestBody {
+    /// The body of a POST as Firebase's clients send it.
+    ///
+    /// - Parameter cap: the most bytes after inflation.
+    /// - Throws: 413 beyond `cap`, 400 for damaged gzip and for what is no object.
+    package static func object(_ body: [UInt8], cap: Int) throws(GoogleError) -> JSONObject {
+        try object(plain: try inflated(body, cap: cap))
+    }
+
+    /// Reads a body that is inflated, as ``object(_:cap:)`` does.
+    static func object(plain: [UInt8]) throws(GoogleError) -> JSONObject {
+        do { return try LenientJSON.object(plain) } catch {
+            throw .invalidArgument("Invalid JSON payload received. \(error.description)")
+        }
     }
 }

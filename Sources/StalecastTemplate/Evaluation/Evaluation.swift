@@ -119,8 +119,8 @@ extension Evaluation {
         switch attribute {
         case .appID: context.appID
         case .installation: context.appInstanceID
-        case .operatingSystemAndVersion: context.operatingSystemAndVersion
-        case .browserAndVersion: context.browserAndVersion
+        case .operatingSystemAndVersion: context.web.operatingSystemAndVersion
+        case .browserAndVersion: context.web.browserAndVersion
         }
     }
 

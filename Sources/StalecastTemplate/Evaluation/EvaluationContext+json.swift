@@ -45,6 +45,10 @@ extension EvaluationContext {
             self[keyPath: path] = try Self.text(value, spelled).nonEmpty
             return
         }
+        if Self.unreadTexts.contains(name) {
+            _ = try Self.text(value, spelled)
+            return
+        }
         switch name {
         case "firstOpenTime": firstOpenTime = try Self.moment(value, spelled)
         case "now": now = try Self.moment(value, spelled) ?? now
@@ -61,7 +65,7 @@ extension EvaluationContext {
         let others = [
             "firstOpenTime", "now", "analyticsUserProperties", "customSignals", "audiences", "importedSegments",
         ]
-        let known = (texts.keys + others).sorted()
+        let known = (texts.keys + unreadTexts + others).sorted()
         return nearestName(to: name, of: known).map { "did you mean \($0)?" }
             ?? "known: \(known.joined(separator: ", "))"
     }
@@ -69,12 +73,14 @@ extension EvaluationContext {
     private static var texts: [String: WritableKeyPath<Self, String?>] {
         [
             "appId": \.appID, "appInstanceId": \.appInstanceID, "countryCode": \.countryCode,
-            "languageCode": \.languageCode, "timeZone": \.timeZone, "platformVersion": \.platformVersion,
-            "appVersion": \.appVersion, "appBuild": \.appBuild, "packageName": \.packageName,
-            "sdkVersion": \.sdkVersion, "operatingSystemAndVersion": \.operatingSystemAndVersion,
-            "browserAndVersion": \.browserAndVersion,
+            "languageCode": \.languageCode, "timeZone": \.timeZone, "appVersion": \.appVersion, "appBuild": \.appBuild,
+            "operatingSystemAndVersion": \.web.operatingSystemAndVersion,
+            "browserAndVersion": \.web.browserAndVersion,
         ]
     }
+
+    /// Members that SDKs send and no condition reads.
+    private static let unreadTexts = ["packageName", "platformVersion", "sdkVersion"]
 
     private static func text(_ value: JSONValue, _ field: String) throws(EvaluationContextError) -> String {
         switch value {

@@ -13,12 +13,8 @@ package struct EvaluationContext: Sendable, Hashable {
     package var languageCode: String?
     /// IANA's name.
     package var timeZone: String?
-    /// The version of the operating system.
-    package var platformVersion: String?
     package var appVersion: String?
     package var appBuild: String?
-    package var packageName: String?
-    package var sdkVersion: String?
     package var firstOpenTime: Timestamp?
     /// Analytics user properties by name; an empty text is a value.
     package var analyticsUserProperties: [String: String]
@@ -28,10 +24,7 @@ package struct EvaluationContext: Sendable, Hashable {
     package var audiences: [String]?
     /// The imported segments the instance is in, like ``audiences``.
     package var importedSegments: [String]?
-    /// System, for example `macOS-15`; web only. No SDK sends it.
-    package var operatingSystemAndVersion: String?
-    /// Browser, for example `Chrome-120`; web only. No SDK sends it.
-    package var browserAndVersion: String?
+    package var web = Web()
     /// `ios`, `android` or `web`, of a client that says it without an app id; wins over that of ``appID``.
     package var statedPlatform: String?
     /// Time of the fetch; default the wall clock's time.
@@ -39,8 +32,7 @@ package struct EvaluationContext: Sendable, Hashable {
 
     package init(
         appID: String? = nil, appInstanceID: String? = nil, countryCode: String? = nil, languageCode: String? = nil,
-        timeZone: String? = nil, platformVersion: String? = nil, appVersion: String? = nil, appBuild: String? = nil,
-        packageName: String? = nil, sdkVersion: String? = nil, firstOpenTime: Timestamp? = nil,
+        timeZone: String? = nil, appVersion: String? = nil, appBuild: String? = nil, firstOpenTime: Timestamp? = nil,
         analyticsUserProperties: [String: String] = [:], customSignals: [String: String] = [:],
         now: Timestamp = .now()
     ) {
@@ -49,15 +41,20 @@ package struct EvaluationContext: Sendable, Hashable {
         self.countryCode = countryCode
         self.languageCode = languageCode
         self.timeZone = timeZone
-        self.platformVersion = platformVersion
         self.appVersion = appVersion
         self.appBuild = appBuild
-        self.packageName = packageName
-        self.sdkVersion = sdkVersion
         self.firstOpenTime = firstOpenTime
         self.analyticsUserProperties = analyticsUserProperties
         self.customSignals = customSignals
         self.now = now
+    }
+
+    /// Facts of a web app that no SDK sends.
+    package struct Web: Sendable, Hashable {
+        /// System, for example `macOS-15`.
+        package var operatingSystemAndVersion: String?
+        /// Browser, for example `Chrome-120`.
+        package var browserAndVersion: String?
     }
 
     /// `ios`, `android` or `web`, as ``statedPlatform`` or ``appID`` says; nil for anything else.
