@@ -11,7 +11,7 @@ extension Configuration {
     func edgeSettings(_ authorizer: Authorizer, _ budget: DescriptorBudget) -> EdgeSettings {
         var settings = edge.settings
         settings.access = EdgeAccess(auth.mode, authorizer)
-        settings.maxConnections = maxEdgeConnections(budget.edge(under: stalecast_raise_descriptor_limit()))
+        settings.caps.connections = maxEdgeConnections(budget.edge(under: stalecast_raise_descriptor_limit()))
         settings.apiKeys = edge.apiKeys.map(\.text)
         settings.hosts = edgeHosts
         return settings
@@ -38,7 +38,7 @@ extension Configuration {
 
     /// - Parameter room: Edge's share of the descriptors.
     func maxEdgeConnections(_ room: Int) -> Int {
-        edge.settings.maxConnections == 0 ? max(1, room) : min(edge.settings.maxConnections, max(1, room))
+        edge.settings.caps.connections == 0 ? max(1, room) : min(edge.settings.caps.connections, max(1, room))
     }
 
     func edgeOptions(tls: TLSServer?, freshness: (any FreshnessGate)?) throws(StartError) -> EdgeServer.Options {

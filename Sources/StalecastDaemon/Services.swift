@@ -235,7 +235,7 @@ struct ReloadService: Service {
         logger.notice(
             "open streams are checked when they reconnect",
             metadata: [
-                "streams": "\(tally.streams)", "within": "\(next.edge.settings.streamLifetime.spelled)",
+                "streams": "\(tally.streams)", "within": "\(next.edge.settings.times.streamLifetime.spelled)",
             ])
     }
 

@@ -44,7 +44,7 @@ package struct SystemCheck {
         self.isContainer = isContainer
         self.configuration = configuration
         self.proc = proc
-        let configured = configuration.edge.settings.maxConnections
+        let configured = configuration.edge.settings.caps.connections
         self.wanted = wanted ?? (configured > 0 ? configured : 10_000)
         let running = process.flatMap { Self.descriptorLimit(Self.text("\(proc)/\($0)/limits")) }
         descriptors = running ?? stalecast_raise_descriptor_limit()

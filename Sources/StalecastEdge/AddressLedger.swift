@@ -39,11 +39,11 @@ package final class AddressLedger: Sendable {
     /// Counts a connection in, whatever the answer: a refused one is held until it was told so.
     ///
     /// - Parameter above: so many connections above the cap are leaving.
-    package func enter(_ address: UInt64, settings: EdgeSettings, above: Int = 0) -> Admission {
+    package func enter(_ address: UInt64, caps: ConnectionCaps, above: Int = 0) -> Admission {
         state.withLock { state in
             state.total += 1
-            let isOver = state.isOver(entering: address, cap: settings.maxConnectionsPerAddress)
-            if state.total > settings.maxConnections + above { return .overTotal }
+            let isOver = state.isOver(entering: address, cap: caps.connectionsPerAddress)
+            if state.total > caps.connections + above { return .overTotal }
             return isOver ? .overAddress : .admitted
         }
     }
@@ -51,11 +51,11 @@ package final class AddressLedger: Sendable {
     /// A connection that is counted in turns out to be of another address.
     ///
     /// - Returns: false when that address has too many with it.
-    func move(from former: UInt64, to address: UInt64, settings: EdgeSettings) -> Bool {
+    func move(from former: UInt64, to address: UInt64, caps: ConnectionCaps) -> Bool {
         if former == address { return true }
         return state.withLock { state in
             state.left(former)
-            return !state.isOver(entering: address, cap: settings.maxConnectionsPerAddress)
+            return !state.isOver(entering: address, cap: caps.connectionsPerAddress)
         }
     }
 

@@ -31,9 +31,7 @@ package final class EdgeServer: Sendable {
     }
 
     private let options: Options
-    private let hub: Hub
-    private let logger: Logger
-    private let ledger = AddressLedger()
+    private let context: EdgeContext
     private let front: Front
     private let engine: StreamEngine?
     private let settings: Mutex<EdgeSettings>
@@ -44,6 +42,9 @@ package final class EdgeServer: Sendable {
     /// the engine gets it first, and is done in milliseconds. 5 is a third of the engine's share.
     private static let frontNice: Int32 = 5
 
+    private var hub: Hub { context.hub }
+    private var ledger: AddressLedger { context.ledger }
+
     /// Opens the listening sockets of the engine; `start()` begins to serve.
     ///
     /// - Parameter served: what `:fetch` answers from; by default no project is known.
@@ -52,20 +53,16 @@ package final class EdgeServer: Sendable {
         logger: Logger
     ) throws(EdgeError) {
         self.options = options
-        self.hub = hub
-        self.logger = logger
+        let context = EdgeContext(
+            hub: hub, served: served, tls: options.tls, freshness: options.freshness, logger: logger)
+        self.context = context
         self.settings = Mutex(settings)
         let front = Front(
-            threads: options.threads, nice: options.usesStreamEngine ? Self.frontNice : 0, hub: hub, served: served,
-            ledger: ledger, settings: settings, tls: options.tls, freshness: options.freshness, logger: logger)
+            threads: options.threads, nice: options.usesStreamEngine ? Self.frontNice : 0, context, settings: settings)
         self.front = front
         let engine =
             try options.usesStreamEngine
-            ? StreamEngine(
-                host: options.host, port: options.port, handed: options.listener, threads: options.threads, hub: hub,
-                served: served, ledger: ledger,
-                settings: settings, isTLS: options.tls != nil, awaitsCursors: options.freshness != nil, logger: logger,
-                handOver: { front.adopt($0) }, makeRoomInFront: { front.makeRoom() }) : nil
+            ? StreamEngine(options, context, settings: settings, front: front) : nil
         self.engine = engine
         let seat: @Sendable (Scope, Int32) -> Void = { scope, socket in
             if let engine { engine.seatCanary(socket, of: scope) } else { front.seatCanary(socket, of: scope) }
@@ -111,11 +108,11 @@ package final class EdgeServer: Sendable {
     /// - Returns: the cap.
     package func limitConnections(to room: Int) -> Int {
         let changed = settings.withLock { settings in
-            settings.maxConnections = max(1, room, ledger.total)
+            settings.caps.connections = max(1, room, ledger.total)
             return settings
         }
         apply(changed)
-        return changed.maxConnections
+        return changed.caps.connections
     }
 
     /// Principals may have lost something: ends the streams that are not permitted any more.
@@ -234,5 +231,25 @@ package final class EdgeServer: Sendable {
         let engineLoops = (engine?.shards ?? []).map { ("edge-\($0.number)", $0.lastTurn) }
         let frontLoops = front.shards.enumerated().map { ("front-\($0.offset)", $0.element.gauges.lastTurn) }
         return (engineLoops + frontLoops).filter { $0.1 != 0 && now > $0.1 + nanoseconds }.map(\.0)
+    }
+}
+
+/// Parts that all loops of Edge share.
+package struct EdgeContext: Sendable {
+    let hub: Hub
+    /// Source of the answers to `:fetch`.
+    let served: ServedTemplates
+    package let ledger = AddressLedger()
+    /// nil: the listener speaks plain HTTP.
+    let tls: TLSServer?
+    /// Gate of a node of a cluster; nil: this process has the newest version.
+    let freshness: (any FreshnessGate)?
+    let logger: Logger
+
+    package init(
+        hub: Hub, served: ServedTemplates = ServedTemplates(), tls: TLSServer? = nil,
+        freshness: (any FreshnessGate)? = nil, logger: Logger
+    ) {
+        (self.hub, self.served, self.tls, self.freshness, self.logger) = (hub, served, tls, freshness, logger)
     }
 }

@@ -2,16 +2,8 @@ package import StalecastHTTP
 
 /// Settings of Edge that can change while it runs: read by every shard and by the Front.
 package struct EdgeSettings: Sendable, Equatable {
-    /// Time between comments on a silent stream; each is moved by ± 10 %. Default 25 s: below the 30 s at which the
-    /// strictest common proxies cut.
-    package var heartbeat: Duration = .seconds(25)
-    /// Age at which a stream ends and the client reconnects; moved by ± 20 %. Default 30 min.
-    package var streamLifetime: Duration = .seconds(1800)
-    /// Age at which a Firebase stream ends, or up to a fifth earlier. Default 300 s: the iOS SDK gives up at 330 s.
-    package var invalidationLifetime: Duration = .seconds(300)
-    /// After a burst on a Firebase stream its newest message is said again so much later; see ``BurstEcho``. Default
-    /// 5 s: an SDK waits up to 3 s before it fetches.
-    package var burstEcho: Duration = .seconds(5)
+    package var times = SubscriberTimes()
+    package var caps = ConnectionCaps()
     /// A client that takes nothing for so long with data pending is closed. Default 10 s.
     package var writeStallLimit: Duration = .seconds(10)
     /// A connection must send a complete request head within this time. Default 10 s.
@@ -22,23 +14,8 @@ package struct EdgeSettings: Sendable, Equatable {
     package var maxHeadBytes = 16_384
     /// Largest request body in bytes. Default 64 KiB.
     package var maxBodyBytes = 65_536
-    /// Connections held at once; more are refused. Default 10,000; the daemon derives it from the descriptor limit.
-    package var maxConnections = 10_000
-    /// Silence after which a connection that has asked nothing makes room for a new one at the cap. Default 1 s.
-    package var silence: Duration = .seconds(1)
-    /// Connections held at once from one address; 0 (the default) is no limit of its own.
-    package var maxConnectionsPerAddress = 0
-    /// Connections a second that one address may begin on a TLS listener; 0 is no limit. Default 50. Loopback has none:
-    /// there a proxy speaks for all.
-    package var maxHandshakesPerAddress = 50
     /// Topics one stream or poll may name. Default 64.
     package var maxTopicsPerStream = 64
-    /// Time that a poll is held when it does not say. Default 55 s: below common proxies' 60 s.
-    package var pollDefaultWait: Duration = .seconds(55)
-    /// The longest `wait` granted. Default 600 s.
-    package var pollMaxWait: Duration = .seconds(600)
-    /// Smallest reconnect delay told to clients; each is told this plus up to as much again. Default 3 s.
-    package var retry: Duration = .seconds(3)
     /// Origins that browsers may read from, for example `https://app.example`; `*` alone means any. Default none.
     package var allowedOrigins: [String] = []
     /// Dialects that are spoken besides. Default none.
@@ -69,4 +46,37 @@ package struct EdgeSettings: Sendable, Equatable {
         limits.hosts = hosts
         return limits
     }
+}
+
+/// Times of streams and polls before ``SubscriberPolicy`` moves them at random.
+package struct SubscriberTimes: Sendable, Equatable {
+    /// Time between comments on a silent stream; each is moved by ± 10 %. Default 25 s: below the 30 s at which the
+    /// strictest common proxies cut.
+    package var heartbeat: Duration = .seconds(25)
+    /// Age at which a stream ends and the client reconnects; moved by ± 20 %. Default 30 min.
+    package var streamLifetime: Duration = .seconds(1800)
+    /// Age at which a Firebase stream ends, or up to a fifth earlier. Default 300 s: the iOS SDK gives up at 330 s.
+    package var invalidationLifetime: Duration = .seconds(300)
+    /// After a burst on a Firebase stream its newest message is said again so much later; see ``BurstEcho``. Default
+    /// 5 s: an SDK waits up to 3 s before it fetches.
+    package var burstEcho: Duration = .seconds(5)
+    /// Smallest reconnect delay told to clients; each is told this plus up to as much again. Default 3 s.
+    package var retry: Duration = .seconds(3)
+    /// Time that a poll is held when it does not say. Default 55 s: below common proxies' 60 s.
+    package var pollDefaultWait: Duration = .seconds(55)
+    /// The longest `wait` granted. Default 600 s.
+    package var pollMaxWait: Duration = .seconds(600)
+}
+
+/// Limits on the number of connections; ``AddressLedger`` keeps them.
+package struct ConnectionCaps: Sendable, Equatable {
+    /// Connections held at once; more are refused. Default 10,000; the daemon derives it from the descriptor limit.
+    package var connections = 10_000
+    /// Connections held at once from one address; 0 (the default) is no limit of its own.
+    package var connectionsPerAddress = 0
+    /// Connections a second that one address may begin on a TLS listener; 0 is no limit. Default 50. Loopback has none:
+    /// there a proxy speaks for all.
+    package var handshakesPerAddress = 50
+    /// Silence after which a connection that has asked nothing makes room for a new one at the cap. Default 1 s.
+    package var silence: Duration = .seconds(1)
 }

@@ -147,7 +147,7 @@ import Testing
             """)
         let running = new.applyingLiveChanges(to: Configuration())
         #expect(running.edge.listen.port == 8080)
-        #expect(running.edge.settings.heartbeat == .seconds(1))
+        #expect(running.edge.settings.times.heartbeat == .seconds(1))
         #expect(running.topics.map(\.name.description) == ["A"])
         #expect(new.changesNeedingRestart(from: running) == ["edge.listen"])
     }

@@ -8,7 +8,7 @@ import Testing
     // MARK: Streams
 
     @Test func aStreamIsBeatenAndEndsAtItsAgeWithADelay() throws {
-        let carrier = MemoryCarrier { $0.streamLifetime = .seconds(100) }
+        let carrier = MemoryCarrier { $0.times.streamLifetime = .seconds(100) }
         let client = try carrier.stream()
         #expect(client.text.contains("retry: ") && client.text.hasSuffix("\n\n\r\n"))
         carrier.pass(22_000)
@@ -222,7 +222,7 @@ import Testing
     /// has the newest in the end.
     @Test(arguments: 0..<12 as Range<UInt64>) func theBooksAgreeWhateverHappens(seed: UInt64) throws {
         var random = SplitMix(seed)
-        let carrier = MemoryCarrier(herdBudget: seed % 2 == 0 ? 0 : 5) { $0.burstEcho = .seconds(1) }
+        let carrier = MemoryCarrier(herdBudget: seed % 2 == 0 ? 0 : 5) { $0.times.burstEcho = .seconds(1) }
         var clients: [MemoryCarrier.Client] = []
         for step in 0..<150 {
             let client = clients.randomElement(using: &random)

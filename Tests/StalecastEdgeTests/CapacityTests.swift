@@ -7,7 +7,7 @@ import Testing
 @Suite(.serialized, .timeLimit(.minutes(5))) struct CapacityTests {
     @Test(arguments: [true, false])
     func aRefusedStreamIsToldWhenToComeBack(engine: Bool) async throws {
-        try await LiveEdge.with(engine: engine, { $0.maxConnections = 3 }) { live in
+        try await LiveEdge.with(engine: engine, { $0.caps.connections = 3 }) { live in
             let held = try (0..<3).map { _ in try live.stream() }
             let refused = RawClient(port: live.port)
             refused.get("/v1/events?topic=PUSH_RC")
@@ -23,7 +23,7 @@ import Testing
 
     @Test(arguments: [true, false])
     func aRefusedPollGets503WithRetryAfter(engine: Bool) async throws {
-        try await LiveEdge.with(engine: engine, { $0.maxConnectionsPerAddress = 1 }) { live in
+        try await LiveEdge.with(engine: engine, { $0.caps.connectionsPerAddress = 1 }) { live in
             let held = try live.stream()
             for target in ["/v1/poll?topic=PUSH_RC", "/healthz"] {
                 let refused = RawClient(port: live.port)
@@ -44,8 +44,8 @@ import Testing
         try await LiveEdge.with(
             engine: engine, threads: 1,
             {
-                $0.maxConnections = 8
-                $0.silence = .milliseconds(1)
+                $0.caps.connections = 8
+                $0.caps.silence = .milliseconds(1)
             }
         ) { live in
             let held = try live.stream()
@@ -66,8 +66,8 @@ import Testing
         try await LiveEdge.with(
             engine: true, threads: 1,
             {
-                $0.maxConnections = 1
-                $0.silence = .seconds(3600)
+                $0.caps.connections = 1
+                $0.caps.silence = .seconds(3600)
             }
         ) { live in
             let held = try live.stream()

@@ -48,7 +48,7 @@ import Testing
 
     @Test(arguments: [true, false])
     func silentStreamsGetEmptyLinesAndNoDataMessages(engine: Bool) async throws {
-        try await LiveEdge.with(engine: engine, { $0.heartbeat = .milliseconds(300) }) { live in
+        try await LiveEdge.with(engine: engine, { $0.times.heartbeat = .milliseconds(300) }) { live in
             let client = try live.invalidations(known: "0")
             let condition = try TopicCondition(parsing: "!('pay' in topics)")
             live.hub.send(DataMessage(target: .condition(condition), in: .demo, data: ["a": "b"]))
@@ -59,8 +59,8 @@ import Testing
 
     @Test func theNewestOfABurstIsSaidOnceMoreAndALoneMessageIsNot() async throws {
         let change = { (settings: inout EdgeSettings) in
-            settings.burstEcho = .milliseconds(800)
-            settings.heartbeat = .milliseconds(400)
+            settings.times.burstEcho = .milliseconds(800)
+            settings.times.heartbeat = .milliseconds(400)
         }
         try await LiveEdge.with(engine: true, change) { live in
             let client = try live.invalidations(known: "0")
@@ -81,8 +81,8 @@ import Testing
     /// The iOS SDK gives up at 330 s, so streams end before; the body's end is no error to any SDK.
     @Test(arguments: [true, false])
     func aStreamEndsGracefullyAtTheEndOfItsLife(engine: Bool) async throws {
-        #expect(EdgeSettings().invalidationLifetime == .seconds(300))
-        try await LiveEdge.with(engine: engine, { $0.invalidationLifetime = .seconds(1) }) { live in
+        #expect(EdgeSettings().times.invalidationLifetime == .seconds(300))
+        try await LiveEdge.with(engine: engine, { $0.times.invalidationLifetime = .seconds(1) }) { live in
             let events = try live.stream()
             live.publish()
             let began = Clock.now()
@@ -114,7 +114,7 @@ import Testing
 
     /// Forty are told over four seconds; some leave before their turn, one comes back, the next version takes over.
     @Test func aPacedWalkKeepsItsBooks() async throws {
-        try await LiveEdge.with(engine: true, herdBudget: 10, { $0.heartbeat = .milliseconds(300) }) { live in
+        try await LiveEdge.with(engine: true, herdBudget: 10, { $0.times.heartbeat = .milliseconds(300) }) { live in
             var clients = try (0..<40).map { _ in try live.invalidations(known: "0") }
             while live.hub.herd(of: LiveEdge.scope)?.pacedOverMs != 4000 {
                 try await Task.sleep(for: .milliseconds(20))
@@ -153,7 +153,7 @@ import Testing
 
     @Test(arguments: [true, false])
     func overTheCapTheDelayComesWithTheVersion(engine: Bool) async throws {
-        try await LiveEdge.with(engine: engine, { $0.maxConnections = 1 }) { live in
+        try await LiveEdge.with(engine: engine, { $0.caps.connections = 1 }) { live in
             live.publish()
             let held = try live.stream()
             let refused = RawClient(port: live.port)

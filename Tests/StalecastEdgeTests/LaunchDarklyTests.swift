@@ -148,7 +148,7 @@ import Testing
     }
 
     @Test func theHeartbeatOfPingsIsAComment() async throws {
-        try await with({ $0.heartbeat = .milliseconds(200) }) { live in
+        try await with({ $0.times.heartbeat = .milliseconds(200) }) { live in
             let client = live.client()
             client.get("/eval/demo/\(Self.context)")
             try client.read { $0.text.components(of: ": hb\n") >= 2 }

@@ -10,15 +10,15 @@ import Testing
 /// One shard of the engine with its events given in the order a test needs; clients are socket pairs.
 final class LoneShard {
     let hub: Hub
-    let ledger = AddressLedger()
     let shard: Shard
+    var ledger: AddressLedger { shard.context.ledger }
 
     init(_ bindings: [TopicBinding] = LoneShard.both, _ change: (inout EdgeSettings) -> Void = { _ in }) throws {
         hub = Hub(board: TopicBoard(epoch: .random(), head: 0, bindings: bindings, changes: []))
         var settings = EdgeSettings()
         change(&settings)
         shard = try Shard(
-            number: 0, listener: -1, hub: hub, ledger: ledger, settings: settings, logger: Logger(label: "edge"),
+            number: 0, listener: -1, EdgeContext(hub: hub, logger: Logger(label: "edge")), settings: settings,
             handOver: { close($0.fd) })
         shard.attach()
     }
@@ -35,7 +35,7 @@ final class LoneShard {
     func adopt(_ query: String, kind: StreamRequest.Kind = .events) throws -> PairedClient {
         let request = try StreamRequest(kind: kind, query: Array(query.utf8), headers: StreamHeaders(), maxTopics: 64)
         let (client, fd) = PairedClient.make()
-        _ = ledger.enter(0, settings: EdgeSettings())
+        _ = ledger.enter(0, caps: EdgeSettings().caps)
         shard.post(.adopt(Shard.Adoption(fd: fd, address: 0, request: request)))
         return client
     }
@@ -131,7 +131,7 @@ final class PairedClient {
         let lone = try LoneShard()
         let request = try StreamRequest(
             kind: .poll, query: Array("topic=pay".utf8), headers: StreamHeaders(), maxTopics: 64)
-        _ = lone.ledger.enter(0, settings: EdgeSettings())
+        _ = lone.ledger.enter(0, caps: EdgeSettings().caps)
         // A plain file cannot be in an epoll. This one has no other descriptor in the process.
         var path = Array("/tmp/stalecast-plain-XXXXXX".utf8CString)
         let file = mkstemp(&path)

@@ -66,13 +66,13 @@ import Testing
     @Test func aCapThatAReloadSetsCountsTheConnectionsThatAreOpen() {
         let ledger = AddressLedger()
         var settings = EdgeSettings()
-        settings.maxConnectionsPerAddress = 0
-        for _ in 0..<10 { #expect(ledger.enter(9, settings: settings) == .admitted) }
-        settings.maxConnectionsPerAddress = 5
-        #expect(ledger.enter(9, settings: settings) == .overAddress)
+        settings.caps.connectionsPerAddress = 0
+        for _ in 0..<10 { #expect(ledger.enter(9, caps: settings.caps) == .admitted) }
+        settings.caps.connectionsPerAddress = 5
+        #expect(ledger.enter(9, caps: settings.caps) == .overAddress)
         for _ in 0..<7 { ledger.leave(9) }
-        #expect(ledger.enter(9, settings: settings) == .admitted)
-        #expect(ledger.enter(9, settings: settings) == .overAddress)
+        #expect(ledger.enter(9, caps: settings.caps) == .admitted)
+        #expect(ledger.enter(9, caps: settings.caps) == .overAddress)
     }
 
     @Test(arguments: [true, false])

@@ -89,7 +89,7 @@ import Testing
 
     @Test(arguments: [true, false])
     func silentStreamsGetComments(engine: Bool) async throws {
-        try await LiveEdge.with(engine: engine, { $0.heartbeat = .milliseconds(300) }) { live in
+        try await LiveEdge.with(engine: engine, { $0.times.heartbeat = .milliseconds(300) }) { live in
             let client = try live.stream()
             try client.read { $0.text.components(of: ": hb\n") >= 3 }
             live.publish()
@@ -99,7 +99,7 @@ import Testing
 
     @Test(arguments: [true, false])
     func aStreamOfItsAgeEndsWithADelayAndAWholeBody(engine: Bool) async throws {
-        try await LiveEdge.with(engine: engine, { $0.streamLifetime = .milliseconds(500) }) { live in
+        try await LiveEdge.with(engine: engine, { $0.times.streamLifetime = .milliseconds(500) }) { live in
             let client = try live.stream()
             _ = try client.readToEnd()
             let transcript = try client.transcript()

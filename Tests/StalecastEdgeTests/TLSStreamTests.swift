@@ -204,7 +204,7 @@ import Testing
     }
 
     @Test func aCleanEndIsSaid() async throws {
-        try await with({ $0.streamLifetime = .milliseconds(300) }) { live in
+        try await with({ $0.times.streamLifetime = .milliseconds(300) }) { live in
             let client = try live.stream()
             let text = try client.readToEnd()
             #expect(text.hasSuffix("0\r\n\r\n") && client.tls?.isGoodbye == true)
@@ -295,7 +295,7 @@ import Testing
     }
 
     @Test func aFullEdgeRefusesOverTLSToo() async throws {
-        try await with({ $0.maxConnections = 1 }) { live in
+        try await with({ $0.caps.connections = 1 }) { live in
             let first = try live.stream()
             let second = live.client()
             second.get("/v1/events?topic=PUSH_RC")

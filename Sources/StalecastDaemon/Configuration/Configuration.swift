@@ -82,7 +82,7 @@ extension Configuration {
 
         package init() {
             settings = EdgeSettings()
-            settings.maxConnections = 0
+            settings.caps.connections = 0
         }
     }
 

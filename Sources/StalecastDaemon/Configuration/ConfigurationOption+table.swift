@@ -29,10 +29,10 @@ extension ConfigurationOption {
             "edge.threads", \.edge.threads, .count(0...256, of: "threads", zero: "one per core"), .restart,
             "Threads of the stream engine."),
         ConfigurationOption(
-            "edge.heartbeat", \.edge.settings.heartbeat, .duration(.milliseconds(100)...minutes(10)), .live,
+            "edge.heartbeat", \.edge.settings.times.heartbeat, .duration(.milliseconds(100)...minutes(10)), .live,
             "Time between two comments on an idle stream, + or - 10 %; shorter than the idle timeouts of proxies."),
         ConfigurationOption(
-            "edge.streamLifetime", \.edge.settings.streamLifetime, .duration(.seconds(1)...hours(24)), .live,
+            "edge.streamLifetime", \.edge.settings.times.streamLifetime, .duration(.seconds(1)...hours(24)), .live,
             "The longest a stream lives, + or - 20 %; its client then reconnects and resumes."),
         ConfigurationOption(
             "edge.writeStallLimit", \.edge.settings.writeStallLimit, .duration(.milliseconds(100)...minutes(10)), .live,
@@ -47,22 +47,22 @@ extension ConfigurationOption {
             "edge.maxHeadBytes", \.edge.settings.maxHeadBytes, .size(1024...65_536), .restart,
             "The largest request head; a larger one is refused with 431."),
         ConfigurationOption(
-            "edge.maxConnections", \.edge.settings.maxConnections,
+            "edge.maxConnections", \.edge.settings.caps.connections,
             .count(0...10_000_000, of: "connections", zero: "from the descriptor limit"), .live,
             "Connections in total; more are told to come back later."),
         ConfigurationOption(
-            "edge.maxConnectionsPerAddress", \.edge.settings.maxConnectionsPerAddress,
+            "edge.maxConnectionsPerAddress", \.edge.settings.caps.connectionsPerAddress,
             .count(0...10_000_000, of: "connections", zero: "no limit"), .live,
             "Connections from one address; behind a proxy all clients share the address of the proxy."),
         ConfigurationOption(
-            "edge.maxHandshakesPerAddress", \.edge.settings.maxHandshakesPerAddress,
+            "edge.maxHandshakesPerAddress", \.edge.settings.caps.handshakesPerAddress,
             .count(0...1_000_000, of: "connections a second", zero: "no limit"), .live,
             "With TLS, connections a second from one address that are let in; loopback has no limit."),
         ConfigurationOption(
             "edge.maxTopicsPerStream", \.edge.settings.maxTopicsPerStream, .count(1...1024, of: "topics"), .live,
             "Topics that one stream or poll may name."),
         ConfigurationOption(
-            "edge.retry", \.edge.settings.retry, .duration(.milliseconds(100)...minutes(10)), .live,
+            "edge.retry", \.edge.settings.times.retry, .duration(.milliseconds(100)...minutes(10)), .live,
             "Time that clients are told to wait before they reconnect, with jitter for each client."),
         ConfigurationOption(
             list: "edge.allowedOrigins", \.edge.settings.allowedOrigins, .origin, .live,
@@ -96,10 +96,10 @@ extension ConfigurationOption {
 
     private static let poll = [
         ConfigurationOption(
-            "edge.poll.defaultWait", \.edge.settings.pollDefaultWait, .duration(.zero...minutes(10)), .live,
+            "edge.poll.defaultWait", \.edge.settings.times.pollDefaultWait, .duration(.zero...minutes(10)), .live,
             "How long a poll is held whose request names no wait; at most maxWait."),
         ConfigurationOption(
-            "edge.poll.maxWait", \.edge.settings.pollMaxWait, .duration(.seconds(1)...minutes(10)), .live,
+            "edge.poll.maxWait", \.edge.settings.times.pollMaxWait, .duration(.seconds(1)...minutes(10)), .live,
             "The longest a poll is held; a longer wait is cut to this."),
     ]
 

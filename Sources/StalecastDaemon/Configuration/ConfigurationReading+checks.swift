@@ -100,7 +100,8 @@ extension ConfigurationReading {
     }
 
     private mutating func checkPollWaits() {
-        let (wait, longest) = (configuration.edge.settings.pollDefaultWait, configuration.edge.settings.pollMaxWait)
+        let times = configuration.edge.settings.times
+        let (wait, longest) = (times.pollDefaultWait, times.pollMaxWait)
         guard sound("edge.poll.defaultWait", "edge.poll.maxWait"), wait > longest else { return }
         let sentence = "(\(wait.spelled)) is longer than edge.poll.maxWait (\(longest.spelled))"
         note("edge.poll.defaultWait \(sentence)", at: latest("edge.poll.defaultWait", "edge.poll.maxWait"))

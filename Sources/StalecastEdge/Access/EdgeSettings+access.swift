@@ -98,6 +98,7 @@ extension EdgeSettings {
     func mayFetch(_ credentials: Credentials, from scope: Scope) -> Bool {
         if access.mode != .enforce, (try? keys.check(credentials.plainKey)) == nil { return false }
         if access.mode == .off { return true }
+        // Refused: false.
         guard let principal = try? access.authorizer?.admit(credentials, at: .edge) else { return false }
         let isNobody = principal.kind == .anonymous && principal.grants.isEmpty
         return !isNobody && principal.may(.fetch, in: scope)

@@ -9,10 +9,8 @@ import StalecastWire
 /// walks ``members`` and ``slots`` itself.
 package struct Audience {
     package let slots = SlotTable()
-    package private(set) var settings: EdgeSettings
     var policy: SubscriberPolicy
     package var board: TopicBoard
-    private var cache = EncodedMessageCache()
     package var members: Members
     package var pacing: Pacing
     var wheel = TimerWheel()
@@ -22,30 +20,28 @@ package struct Audience {
     private(set) var holds: [Int32: PrincipalHold] = [:]
     var reach = Reach()
     var polls = PollNotes()
-    var heads = HeadCache()
-    var canaries = CanarySeats()
+    var bytes = ByteCache()
+    /// Scopes of its subscribers, and of the canaries.
     var heard = HeardScopes()
     var doomed: [(index: Int32, reason: DropReason)] = []
     /// End of a running drain; nil while there is none.
     var drainEnd: Tick?
-    /// Bytes of the message that is being made.
-    var out: [UInt8] = []
 
     package init(_ board: TopicBoard, _ settings: EdgeSettings) {
         self.board = board
-        self.settings = settings
         policy = SubscriberPolicy(settings)
-        pacing = Pacing(echoDelayMs: UInt64(settings.burstEcho.milliseconds))
+        pacing = Pacing(echoDelayMs: UInt64(settings.times.burstEcho.milliseconds))
         members = Members(slots)
         members.grow(to: board.topics.count)
     }
 
+    package var settings: EdgeSettings { policy.settings }
+
     /// - Returns: whether something changed that may have taken a subscriber's right from it.
     mutating func apply(_ settings: EdgeSettings) -> Bool {
         let before = self.settings
-        self.settings = settings
         policy = SubscriberPolicy(settings)
-        pacing.echoDelayMs = UInt64(settings.burstEcho.milliseconds)
+        pacing.echoDelayMs = UInt64(settings.times.burstEcho.milliseconds)
         // Origins that held polls will need again must be found again.
         if tally.polls == 0 { polls.origins = [""] }
         return settings.mayRevoke(after: before)
@@ -70,18 +66,13 @@ package struct Audience {
         for topic in topics { heard.add(board[topic].scope) }
     }
 
-    mutating func seatCanary(_ socket: Int32, of scope: Scope) {
-        canaries.add(socket, of: scope)
-        heard.add(scope)
-    }
-
     mutating func unsubscribe(_ index: Int32) {
         members.remove(index)
         if !holds.isEmpty { holds[index] = nil }
     }
 
     /// Drops scopes that no subscriber hears any more.
-    mutating func forgetUnheard() { heard.keep(members.scopes(on: board).union(canaries.scopes)) }
+    mutating func forgetUnheard() { heard.keep(members.scopes(on: board)) }
 
     func topics(of index: Int32) -> [Topic.Index] { members.topics(of: index) }
 
@@ -93,7 +84,7 @@ package struct Audience {
 
     mutating func rebind(to board: TopicBoard) -> [Int32] {
         takeTopics(of: board)
-        cache.removeAll()
+        bytes.messages.removeAll()
         let retired = self.board.topics.indices.filter { self.board.topics[$0].isRetired }
         return members.all(of: retired.map { Topic.Index($0) })
     }
@@ -115,13 +106,13 @@ package struct Audience {
             let streams = members.streamCount(on: announcement.encodedMessages.map(\.topic))
             reach.rollouts.begin(announcement, audience: streams)
         }
-        let batch = board.apply(run, cache: &cache)
+        let batch = board.apply(run, cache: &bytes.messages)
         for topic in batch.skipped { tally.coalesced += members[topic].count }
         return batch
     }
 
     mutating func encoded(_ debts: [Debt]) -> [EncodedMessage] {
-        debts.map { cache.encodedMessage(for: $0, on: board) }
+        debts.map { bytes.messages.encodedMessage(for: $0, on: board) }
     }
 
     /// Whether the messages to a hidden topic's streams are written later, here: see ``Pacing``.
@@ -322,9 +313,12 @@ struct PollNotes {
     }
 }
 
-/// Bytes that many answers of one second begin with.
-struct HeadCache {
+/// Bytes that many subscribers are sent alike: messages, and heads that change once a second.
+struct ByteCache {
+    var messages = EncodedMessageCache()
     var date = HTTPDate()
+    /// Buffer for a message that is made for one subscriber.
+    var out: [UInt8] = []
     private var stream: (second: String, cors: String, bytes: [UInt8]) = ("", "", [])
     private var fetch: (second: String, fields: String, bytes: [UInt8]) = ("", "", [])
     private var synced: (sequence: CommitSequence, chunk: [UInt8]) = (.max, [])
@@ -350,11 +344,11 @@ struct HeadCache {
         return fetch.bytes
     }
 
-    mutating func appendSynced(_ head: Cursor, _ dialect: StreamDialect, to bytes: inout [UInt8]) {
-        guard dialect.isHTTP11 else { return bytes.append(contentsOf: StreamDialect.synced(head)) }
+    mutating func synced(_ head: Cursor, _ dialect: StreamDialect) -> [UInt8] {
+        guard dialect.isHTTP11 else { return StreamDialect.synced(head) }
         if synced.sequence != head.sequence {
             synced = (head.sequence, ChunkEncoder.chunk(StreamDialect.synced(head)))
         }
-        bytes.append(contentsOf: synced.chunk)
+        return synced.chunk
     }
 }

@@ -50,7 +50,7 @@ extension Carrier {
         for index in Set(polls) { answerPoll(index, after: batch.before) }
         for announcement in run { audience.noteUnsent(announcement) }
         audience.pacing.forgetReached()
-        if !audience.canaries.isEmpty { audience.canaries.tell(run) }
+        if !audience.heard.canaries.isEmpty { audience.heard.canaries.tell(run) }
         releaseDoomed()
         audience.tellStreamCounts(hub.propagation)
     }
@@ -112,9 +112,9 @@ extension Carrier {
     }
 
     private func writeUncounted(_ messages: [EncodedMessage], to index: Int32, through sequence: CommitSequence) {
-        audience.out.removeAll(keepingCapacity: true)
-        slots[index].pointee.dialect.append(messages, to: &audience.out)
-        write(audience.out, to: index, through: sequence)
+        audience.bytes.out.removeAll(keepingCapacity: true)
+        slots[index].pointee.dialect.append(messages, to: &audience.bytes.out)
+        write(audience.bytes.out, to: index, through: sequence)
     }
 
     // MARK: Paced messages
@@ -210,10 +210,10 @@ extension Carrier {
                 if audience.backlogs[index]?.data != nil { audience.tally.coalesced += 1 }
                 audience.backlogs[index]?.data = message
             } else if slot.isStream {
-                audience.out.removeAll(keepingCapacity: true)
-                slot.dialect.append(chunk: message.chunk, to: &audience.out)
+                audience.bytes.out.removeAll(keepingCapacity: true)
+                slot.dialect.append(chunk: message.chunk, to: &audience.bytes.out)
                 audience.tally.deliveries[.sse, default: 0] += 1
-                write(audience.out, to: index, through: board.headSequence)
+                write(audience.bytes.out, to: index, through: board.headSequence)
             }
         }
         releaseDoomed()

@@ -94,7 +94,7 @@ extension Carrier {
         let response = ResponseHead.response(
             status: status, caching: shared?.caching ?? "no-store", fields: fields,
             cors: ResponseHead.corsFields(origin: origin, allowed: settings.allowedOrigins),
-            date: audience.heads.date.string(), keepAlive: keepAlive,
+            date: audience.bytes.date.string(), keepAlive: keepAlive,
             body: PollDialect.body(
                 cursor: board.head, messages: messages, reset: reset, unknown: unknown,
                 round: shared?.round(isSilent: messages.isEmpty && reset == nil)))
@@ -211,7 +211,7 @@ extension Audience {
     /// Time to hold a poll; a shared one ends with its round.
     fileprivate mutating func holdMs(_ index: Int32, _ request: StreamRequest) -> Int {
         guard let round = request.round else { return policy.holdMs(wanted: request.waitMs) }
-        let wait = min(request.waitMs ?? SharedPoll.defaultWaitMs, settings.pollMaxWait.milliseconds)
+        let wait = min(request.waitMs ?? SharedPoll.defaultWaitMs, settings.times.pollMaxWait.milliseconds)
         let shared = SharedPoll(after: round, waitMs: wait, hasCursor: request.resume.cursor != nil, at: .now())
         polls.shared[index] = shared
         return shared.holdMs
@@ -222,13 +222,14 @@ extension Audience {
         of dialect: StreamDialect, _ topics: AdmittedTopics, from point: ResumePoint, _ cors: String
     ) -> [UInt8] {
         let opening = board.opening(for: topics.known, from: point)
-        out.removeAll(keepingCapacity: true)
-        out.append(contentsOf: heads.stream(dialect, cors))
+        bytes.out.removeAll(keepingCapacity: true)
+        bytes.out.append(contentsOf: bytes.stream(dialect, cors))
         dialect.appendBeginning(
-            retryMs: policy.retryMs(), reset: opening.reset, unknown: topics.unknown, epoch: board.epoch, to: &out)
-        dialect.append(encoded(opening.messages), to: &out)
-        if !dialect.kind.isOfScope { heads.appendSynced(opening.head, dialect, to: &out) }
+            retryMs: policy.retryMs(), reset: opening.reset, unknown: topics.unknown, epoch: board.epoch, to: &bytes.out
+        )
+        dialect.append(encoded(opening.messages), to: &bytes.out)
+        if !dialect.kind.isOfScope { bytes.out += bytes.synced(opening.head, dialect) }
         tally.deliveries[dialect.transport, default: 0] += opening.messages.count
-        return out
+        return bytes.out
     }
 }

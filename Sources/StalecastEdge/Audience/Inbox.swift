@@ -68,16 +68,24 @@ package final class Inbox<Event: Sendable>: Sendable {
     }
 }
 
-/// Scopes that subscribers of a loop hear. They grow with each subscriber, and shrink from time to time.
+/// Scopes that subscribers and canaries of a loop hear. They grow with each of them, and shrink from time to time.
 struct HeardScopes {
+    var canaries = CanarySeats()
     private var scopes: Set<Scope> = []
     private var isNew = false
 
     mutating func add(_ scope: Scope) { if scopes.insert(scope).inserted { isNew = true } }
 
+    mutating func seatCanary(_ socket: Int32, of scope: Scope) {
+        canaries.add(socket, of: scope)
+        add(scope)
+    }
+
     func cover(_ others: Set<Scope>) -> Bool { others.isSubset(of: scopes) }
 
-    mutating func keep(_ kept: Set<Scope>) {
+    /// Drops scopes that neither a subscriber nor a canary hears any more.
+    mutating func keep(_ subscribed: Set<Scope>) {
+        let kept = subscribed.union(canaries.scopes)
         guard kept != scopes else { return }
         (scopes, isNew) = (kept, true)
     }

@@ -1,13 +1,13 @@
 import StalecastWire
 
 /// Times of a subscriber's events, in milliseconds: one value for both halves of Edge, so that a stream or poll is
-/// promised the same wherever it is held. Everything is jittered, so that clients that came together drift apart.
+/// promised the same wherever it is held. Every time is jittered, so that clients that came together drift apart.
 struct SubscriberPolicy {
     /// Messages to Firebase's streams are at least so far apart, since their parsers take one from what one read
     /// returns.
     static let distanceMs = 100
 
-    private let settings: EdgeSettings
+    let settings: EdgeSettings
     private let heartbeat: Int
     private let retry: Int
     private var random = SystemRandomNumberGenerator()
@@ -15,8 +15,8 @@ struct SubscriberPolicy {
     init(_ settings: EdgeSettings) {
         self.settings = settings
         // Asked for thousands of times in a storm of reconnects.
-        heartbeat = settings.heartbeat.milliseconds
-        retry = settings.retry.milliseconds
+        heartbeat = settings.times.heartbeat.milliseconds
+        retry = settings.times.retry.milliseconds
     }
 
     private mutating func jittered(_ value: Int, by rollout: Int) -> Int {
@@ -29,13 +29,15 @@ struct SubscriberPolicy {
     /// Life of a stream: the configured one ± 20 %, a Firebase stream's never longer than its own.
     mutating func lifetimeMs(of kind: StreamRequest.Kind) -> Int {
         let isInvalidation = kind == .invalidations
-        let life = (isInvalidation ? settings.invalidationLifetime : settings.streamLifetime).milliseconds
+        let times = settings.times
+        let life = (isInvalidation ? times.invalidationLifetime : times.streamLifetime).milliseconds
         return Int.random(in: life - life / 5...(isInvalidation ? life : life + life / 5), using: &random)
     }
 
     /// Time to hold a poll: as asked within the limit, plus up to a sixteenth so that herds drift apart.
     mutating func holdMs(wanted: Int?) -> Int {
-        let wait = min(wanted ?? settings.pollDefaultWait.milliseconds, settings.pollMaxWait.milliseconds)
+        let times = settings.times
+        let wait = min(wanted ?? times.pollDefaultWait.milliseconds, times.pollMaxWait.milliseconds)
         return wait == 0 ? 0 : wait + Int.random(in: 0...wait / 16, using: &random)
     }
 

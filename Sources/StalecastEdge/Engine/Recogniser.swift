@@ -95,6 +95,7 @@ package struct Recogniser {
         }
         guard index == bytes.count else { return nil }
         let kind: StreamRequest.Kind = if case .events = path { .events } else { .poll }
+        // Malformed: the Front answers with the reason.
         guard var request = try? StreamRequest(kind: kind, query: query, headers: headers, maxTopics: maxTopics) else {
             return nil
         }

@@ -74,6 +74,7 @@ extension Shard {
     }
 
     package func send(_ bytes: ArraySlice<UInt8>, to index: Int32) -> Sent {
+        assertOnLoop()
         let sent = put(bytes, on: slots[index])
         return sent == bytes.count ? .all : sent < 0 ? .gone : .part(sent)
     }
@@ -81,6 +82,7 @@ extension Shard {
     package func settle(_ index: Int32) { takeOver(slots[index]) }
 
     package func finish(_ index: Int32, with answer: [UInt8], keepAlive: Bool) {
+        assertOnLoop()
         slots[index].pointee.keepAlive = keepAlive
         send(answer, to: index)
     }
@@ -90,6 +92,7 @@ extension Shard {
     package func hasAcknowledgedAll(_ index: Int32) -> Bool? { stalecast_unacknowledged(slots[index].pointee.fd) == 0 }
 
     package func release(_ index: Int32, _ reason: DropReason?) {
+        assertOnLoop()
         let slot = slots[index]
         guard slot.pointee.phase != .free else { return }
         if reason == .writeStall, slot.pointee.isStream {
@@ -105,6 +108,7 @@ extension Shard {
     }
 
     package func timerFired(_ index: Int32) {
+        assertOnLoop()
         let slot = slots[index]
         switch slot.pointee.phase {
         case .free, .doomed: return

@@ -103,7 +103,7 @@ extension Shard {
         let cors =
             settings.allowedOrigins.isEmpty
             ? "" : ResponseHead.corsFields(origin: origin, allowed: settings.allowedOrigins)
-        return audience.heads.fetchEnding(keepAlive ? cors : cors + "Connection: close\r\n")
+        return audience.bytes.fetchEnding(keepAlive ? cors : cors + "Connection: close\r\n")
     }
 
     /// Lets a fetch whose body comes behind its head wait for it, for as long as a head may take; many clients write
@@ -127,7 +127,7 @@ extension Shard {
 
     /// The body did not come in time.
     func refuseBody(_ index: Int32) {
-        _ = put(Refusals.whole(.bodyTimeout, cors: "", date: audience.heads.date.string())[...], on: slots[index])
+        _ = put(Refusals.whole(.bodyTimeout, cors: "", date: audience.bytes.date.string())[...], on: slots[index])
         release(index, .bodyTimeout)
     }
 
@@ -143,7 +143,7 @@ extension Shard {
         let response = ResponseHead.response(
             status: 200, fields: PollDialect.etagField(board.head),
             cors: ResponseHead.corsFields(origin: request.origin, allowed: settings.allowedOrigins),
-            date: audience.heads.date.string(), keepAlive: request.keepAlive, body: StateDialect.body(topics, on: board)
+            date: audience.bytes.date.string(), keepAlive: request.keepAlive, body: StateDialect.body(topics, on: board)
         )
         send(response, to: index)
     }

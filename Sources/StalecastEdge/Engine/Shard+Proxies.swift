@@ -51,7 +51,7 @@ extension Shard {
 
     private func attribute(_ index: Int32, to client: IPAddress) {
         let slot = slots[index]
-        if !ledger.move(from: slot.pointee.address, to: client.key, settings: settings) {
+        if !ledger.move(from: slot.pointee.address, to: client.key, caps: settings.caps) {
             slot.pointee.isRefused = true
             audience.tally.refused[.addressCapacity, default: 0] += 1
         }

@@ -9,6 +9,7 @@ import StalecastWire
 extension Shard {
     /// A descriptor became readable, writable, or lost its peer.
     func ready(_ index: Int32, _ events: UInt32) {
+        assertOnLoop()
         let slot = slots[index]
         let isGone = events & (EPOLLHUP.rawValue | EPOLLERR.rawValue) != 0
         switch slot.pointee.phase {
@@ -146,6 +147,7 @@ extension Shard {
         guard var request = adoption.request else { return goOn(index) }
         request.address = adoption.address
         if isDraining { return refuse(index, request, .drain) }
+        // Its topics are gone since the Front admitted it.
         guard let topics = try? settings.admit(request, on: board, counts: false) else {
             return refuse(index, request, .topicRetired)
         }
@@ -241,9 +243,9 @@ extension Shard {
 
     private func refusal(of request: StreamRequest, _ reason: DropReason) -> [UInt8] {
         let cors = ResponseHead.corsFields(origin: request.origin, allowed: settings.allowedOrigins)
-        let date = audience.heads.date.string()
+        let date = audience.bytes.date.string()
         if reason == .topicRetired { return Refusals.whole(.unknownTopic, cors: cors, date: date) }
-        let topic = (try? settings.admit(request, on: board, counts: false))?.known.first
+        let topic = (try? settings.admit(request, on: board, counts: false))?.known.first  // refused: no topic to name
         return Refusals.forNow(
             request.kind, isHTTP11: request.isHTTP11, version: topic.flatMap { board[$0].latest?.version } ?? 0,
             cors: cors, retryMs: reason == .drain ? drainRetryMs() : audience.policy.refusalRetryMs(), date: date)

@@ -26,7 +26,7 @@ extension Shard {
         // The body of a fetch is on its way.
         guard slot.phase == .head, slot.waits == 0, slot.due > 0 else { return false }
         let limit = slot.deadline == 0 ? settings.headerTimeout : settings.idleTimeout
-        let silence = TimerWheel.ticks(settings.silence.milliseconds)
+        let silence = TimerWheel.ticks(settings.caps.silence.milliseconds)
         return slot.due + silence <= audience.wheel.now + TimerWheel.ticks(limit.milliseconds)
     }
 }

@@ -1,6 +1,6 @@
 import CLinux
 import Glibc
-package import Logging
+import Logging
 import StalecastAccess
 import StalecastHTTP
 package import StalecastHub
@@ -18,14 +18,7 @@ package final class Shard: Carrier, @unchecked Sendable {
     private static let acceptsPerTurn = 256
 
     let number: Int
-    package let hub: Hub
-    let served: ServedTemplates
-    let ledger: AddressLedger
-    /// The listener speaks TLS: a new connection is the Front's until its handshake is over.
-    let isTLS: Bool
-    /// Whether a cursor that is ahead of the board may be one of another node.
-    let awaitsCursors: Bool
-    let logger: Logger
+    package let context: EdgeContext
     /// Takes a descriptor the engine does not want, with the input that was read.
     let handOver: @Sendable (Handover) -> Void
     /// Closes soon a connection of the Front that asks nothing; false when it has none.
@@ -48,26 +41,29 @@ package final class Shard: Carrier, @unchecked Sendable {
 
     /// - Parameter listener: a listening socket that the shard owns from here on; -1 for none.
     package init(
-        number: Int, listener: Int32, hub: Hub, served: ServedTemplates = ServedTemplates(), ledger: AddressLedger,
-        settings: EdgeSettings, isTLS: Bool = false,
-        awaitsCursors: Bool = false, logger: Logger, handOver: @escaping @Sendable (Handover) -> Void,
+        number: Int, listener: Int32, _ context: EdgeContext, settings: EdgeSettings,
+        handOver: @escaping @Sendable (Handover) -> Void,
         makeRoomInFront: @escaping @Sendable () -> Bool = { false }
     ) throws(EdgeError) {
         self.number = number
-        self.hub = hub
-        self.served = served
-        self.ledger = ledger
-        self.isTLS = isTLS
-        self.awaitsCursors = awaitsCursors
-        self.logger = logger
+        self.context = context
         self.handOver = handOver
         self.makeRoomInFront = makeRoomInFront
         poller = try Poller(listener)
         input = RequestInput(capacity: settings.maxHeadBytes + Recogniser.maxBodyBytes + 1)
-        audience = Audience(hub.board, settings)
+        audience = Audience(context.hub.board, settings)
     }
 
     deinit { input.buffer.deallocate() }
+
+    package var hub: Hub { context.hub }
+    var served: ServedTemplates { context.served }
+    var ledger: AddressLedger { context.ledger }
+    /// A new connection is the Front's until its handshake is over.
+    var isTLS: Bool { context.tls != nil }
+    /// Whether a cursor that is ahead of the board may be one of another node.
+    var awaitsCursors: Bool { context.freshness != nil }
+    var logger: Logger { context.logger }
 
     /// Joins the hub; called once before `run()`.
     package func attach() { attach { [self] in post(.hub($0), for: $1) } }
@@ -96,11 +92,17 @@ package final class Shard: Carrier, @unchecked Sendable {
     /// Runs the loop until `.stop`.
     package func run() {
         turns.startedAt = stalecast_monotonic_ns()
+        turns.thread = pthread_self()
         poller.begin()
         withUnsafeTemporaryAllocation(of: epoll_event.self, capacity: Self.maxEvents) { events in
             while !turns.isStopped { turn(events) }
         }
         closeAll()
+    }
+
+    /// Every way into the shard's state asks this; nothing of it is left in a release build.
+    func assertOnLoop() {
+        assert(turns.thread == nil || turns.thread == pthread_self(), "a shard's state belongs to its own thread")
     }
 
     private func turn(_ events: UnsafeMutableBufferPointer<epoll_event>) {
@@ -164,6 +166,7 @@ package final class Shard: Carrier, @unchecked Sendable {
 
     /// Handles everything posted so far, in order; never from within an event.
     private func takeInbox() {
+        assertOnLoop()
         let events = inbox.take()
         var run: [TopicBoard.Announcement] = []
         for event in events {
@@ -222,7 +225,7 @@ package final class Shard: Carrier, @unchecked Sendable {
         case .hub(let event): handle(event)
         case .settings(let settings): apply(settings)
         case .adopt(let adoption): adopt(adoption)
-        case .canary(let scope, let socket): audience.seatCanary(socket, of: scope)
+        case .canary(let scope, let socket): audience.heard.seatCanary(socket, of: scope)
         case .accessChanged: recheckAccess()
         case .looked(let index, let generation, let denial, let address):
             looked(at: index, generation, denial, address)
@@ -250,7 +253,7 @@ package final class Shard: Carrier, @unchecked Sendable {
     /// Connections beyond the cap that are still accepted to be told so; more wait in the kernel's queue.
     static let refusalHeadroom = 24
 
-    private var hasRoom: Bool { ledger.total < settings.maxConnections + Self.refusalHeadroom }
+    private var hasRoom: Bool { ledger.total < settings.caps.connections + Self.refusalHeadroom }
 
     private func acceptSome() {
         for _ in 0..<Self.acceptsPerTurn {
@@ -278,8 +281,8 @@ package final class Shard: Carrier, @unchecked Sendable {
             return
         }
         let address = proxy == nil ? address : AddressLedger.unknown
-        if ledger.total >= settings.maxConnections { makeRoom() }
-        let admission = ledger.enter(address, settings: settings)
+        if ledger.total >= settings.caps.connections { makeRoom() }
+        let admission = ledger.enter(address, caps: settings.caps)
         guard let index = claim(fd, address, proxy: proxy) else { return }
         slots[index].pointee.awaitsProxyHeader = settings.proxies.speakPROXY
         // What the kernel had accepted before the listener learned of it.
@@ -310,7 +313,7 @@ package final class Shard: Carrier, @unchecked Sendable {
     private func closeAll() {
         releaseDoomed()
         for index in 0..<slots.end where slots[index].pointee.phase != .free { release(index, .drain) }
-        audience.canaries.closeAll()
+        audience.heard.canaries.closeAll()
         poller.stopListening()
         drained?()
         drained = nil
@@ -368,6 +371,8 @@ package final class Shard: Carrier, @unchecked Sendable {
 
     /// Times of the loop, in nanoseconds of the monotonic clock.
     private struct Turns {
+        /// nil until the loop runs.
+        var thread: pthread_t?
         var startedAt: UInt64 = 0
         /// Begin of this turn, and the length of the one before.
         var began: UInt64 = 0

@@ -25,21 +25,18 @@ final class StreamEngine: Sendable {
     }
 
     init(
-        host: String, port: UInt16, handed: Int32? = nil, threads: Int, hub: Hub, served: ServedTemplates,
-        ledger: AddressLedger, settings: EdgeSettings,
-        isTLS: Bool, awaitsCursors: Bool, logger: Logger, handOver: @escaping @Sendable (Shard.Handover) -> Void,
-        makeRoomInFront: @escaping @Sendable () -> Bool
+        _ options: EdgeServer.Options, _ context: EdgeContext, settings: EdgeSettings, front: Front
     ) throws(EdgeError) {
         let listeners = try Listeners.open(
-            host: host, port: port, handed: handed, count: threads, userTimeoutMs: Self.userTimeoutMs(settings))
+            host: options.host, port: options.port, handed: options.listener, count: options.threads,
+            userTimeoutMs: Self.userTimeoutMs(settings))
         self.port = stalecast_local_port(listeners[0])
         var shards: [Shard] = []
         for (number, listener) in listeners.enumerated() {
             shards.append(
                 try Shard(
-                    number: number, listener: listener, hub: hub, served: served, ledger: ledger, settings: settings,
-                    isTLS: isTLS, awaitsCursors: awaitsCursors, logger: logger, handOver: handOver,
-                    makeRoomInFront: makeRoomInFront))
+                    number: number, listener: listener, context, settings: settings,
+                    handOver: { front.adopt($0) }, makeRoomInFront: { front.makeRoom() }))
         }
         self.shards = shards
     }

@@ -12,29 +12,24 @@ import Synchronization
 final class Front: Sendable {
     let shards: [FrontShard]
     private let group: MultiThreadedEventLoopGroup
-    private let ledger: AddressLedger
-    private let tls: TLSServer?
-    private let logger: Logger
+    private let context: EdgeContext
     private let next = Atomic<Int>(0)
     private let engine = Mutex<StreamEngine?>(nil)
     private let hasStopped = Mutex(false)
 
     /// - Parameter nice: how far its threads stand behind the process's others; 0 to 19.
-    init(
-        threads: Int, nice: Int32, hub: Hub, served: ServedTemplates, ledger: AddressLedger, settings: EdgeSettings,
-        tls: TLSServer?, freshness: (any FreshnessGate)? = nil, logger: Logger
-    ) {
+    init(threads: Int, nice: Int32, _ context: EdgeContext, settings: EdgeSettings) {
         group = MultiThreadedEventLoopGroup(numberOfThreads: threads)
         if nice > 0 {
             for loop in group.makeIterator() { loop.execute { stalecast_nice_thread(nice) } }
         }
-        self.ledger = ledger
-        self.tls = tls
-        self.logger = logger
-        shards = group.makeIterator().map {
-            FrontShard(loop: $0, hub: hub, served: served, settings: settings, freshness: freshness)
-        }
+        self.context = context
+        shards = group.makeIterator().map { FrontShard(loop: $0, context, settings: settings) }
     }
+
+    private var ledger: AddressLedger { context.ledger }
+    private var tls: TLSServer? { context.tls }
+    private var logger: Logger { context.logger }
 
     /// Joins the hub. `engine` takes over plain streams; nil keeps them here.
     func start(engine: StreamEngine?) async throws {
@@ -149,7 +144,7 @@ final class Front: Sendable {
             shard.audience.tally.refused[.untrustedPeer, default: 0] += 1
             throw ChannelError.eof
         }
-        _ = ledger.enter(AddressLedger.unknown, settings: shard.settings)
+        _ = ledger.enter(AddressLedger.unknown, caps: shard.settings.caps)
         try shard.http.awaitProxyHeader(on: channel, limits: shard.settings.connections) { arrival in
             ledger.leave(AddressLedger.unknown)
             switch arrival {
@@ -170,10 +165,10 @@ final class Front: Sendable {
         _ ledger: AddressLedger, _ tls: TLSServer?
     ) throws {
         let address = proxy == nil ? client?.key ?? AddressLedger.unknown : AddressLedger.unknown
-        let isFull = ledger.total >= shard.settings.maxConnections
-        let hasMadeRoom = isFull && shard.http.makeRoom(for: 1, silentFor: shard.settings.silence)
+        let isFull = ledger.total >= shard.settings.caps.connections
+        let hasMadeRoom = isFull && shard.http.makeRoom(for: 1, silentFor: shard.settings.caps.silence)
         // The one that makes room is counted out in a moment.
-        let admission = ledger.enter(address, settings: shard.settings, above: hasMadeRoom ? 1 : 0)
+        let admission = ledger.enter(address, caps: shard.settings.caps, above: hasMadeRoom ? 1 : 0)
         if admission != .admitted {
             let cap: DropReason = admission == .overTotal ? .capacity : .addressCapacity
             shard.audience.tally.refused[cap, default: 0] += 1
@@ -210,7 +205,7 @@ final class Front: Sendable {
     /// A stream of an HTTP/2 connection is counted as a connection is.
     private static func stream(of carrier: FrontPeer, _ shard: FrontShard) -> Reception {
         let address = carrier.proxy == nil ? carrier.address : AddressLedger.unknown
-        let admission = carrier.ledger.enter(address, settings: shard.settings)
+        let admission = carrier.ledger.enter(address, caps: shard.settings.caps)
         let peer = FrontPeer(
             address: address, proxy: carrier.proxy, isRefused: admission != .admitted, ledger: carrier.ledger, fd: nil,
             engine: nil)
@@ -221,7 +216,7 @@ final class Front: Sendable {
     /// Whether the peer's address may begin another handshake this second.
     private static func admits(_ peer: FrontPeer, _ shard: FrontShard, _ tls: TLSServer) -> Bool {
         let isFree = peer.proxy != nil || stalecast_is_loopback_key(peer.address)
-        let limit = isFree ? 0 : shard.settings.maxHandshakesPerAddress
+        let limit = isFree ? 0 : shard.settings.caps.handshakesPerAddress
         return tls.admits(peer.address, limit: limit, at: stalecast_monotonic_ns())
     }
 

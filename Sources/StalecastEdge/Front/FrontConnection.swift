@@ -25,6 +25,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
     }
 
     func closed() {
+        shard.loop.assertInEventLoop()
         if let seat { shard.release(seat, .peerClosed) }
         shard.connections[ObjectIdentifier(self)] = nil
         peer.release()
@@ -37,6 +38,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
     func admit(_ head: RequestHead) -> Int { shard.settings.maxBodyBytes }
 
     func serve(_ request: Request) {
+        shard.loop.assertInEventLoop()
         if !peer.believe(request.head, shard.settings) {
             shard.audience.tally.refused[.addressCapacity, default: 0] += 1
         }
@@ -104,6 +106,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
     }
 
     func proceed(_ request: FrontRequest) {
+        shard.loop.assertInEventLoop()
         if request.verdict == .refused(.notReady), shard.settings.access.mode == .enforce {
             shard.settings.countRefusal(.notReady, of: request)
             return refuseForNow(request)
@@ -145,6 +148,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
     /// A fetch of our own, on a connection that this process made.
     private func serveCanary(_ request: FrontRequest) {
         guard let scope = shard.served.scope(atPath: request.path),
+            // Refused: closed, and the canary reports it.
             case .fetched(let answer)? = try? shard.router.fetch(scope, request)
         else { return connection.close() }
         write(answer.bytes, origin: request.origin, unverified: nil)
@@ -245,7 +249,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
         if let seconds = unverified { fields += "X-Stalecast-Unverified: \(seconds)\r\n" }
         if !keepAlive { fields += "Connection: close\r\n" }
         if bytes.body.readableBytes > StreamEngine.sendBuffer { makeRoomForFetches(true) }
-        let (first, rest) = bytes.pieces(ending: shard.audience.heads.fetchEnding(fields))
+        let (first, rest) = bytes.pieces(ending: shard.audience.bytes.fetchEnding(fields))
         if let rest {
             connection.writeFirst(first)
             connection.write(rest)
@@ -270,7 +274,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
     private func respondToHead(of subscription: StreamRequest, _ request: FrontRequest) {
         if subscription.kind == .events || subscription.kind == .pings {
             let dialect = StreamDialect(isHTTP11: request.isHTTP11, kind: subscription.kind)
-            send(ResponseHead.stream(dialect, cors: cors(request), date: shard.audience.heads.date.string()))
+            send(ResponseHead.stream(dialect, cors: cors(request), date: shard.audience.bytes.date.string()))
             return finished(keepAlive: connection.keepsAlive)
         }
         respond(FrontResponse(fields: PollDialect.etagField(shard.board.head)), to: request)
@@ -293,7 +297,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
             Refusals.forNow(
                 isStream ? operation?.kind : nil, isHTTP11: request.isHTTP11, version: version ?? 0,
                 cors: cors(request), retryMs: retry,
-                date: shard.audience.heads.date.string()))
+                date: shard.audience.bytes.date.string()))
         closeWhenWritten()
     }
 
@@ -307,7 +311,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
     /// Newest version of the scope in a path; nil for an unknown one, or for a client that may not know.
     private func newestVersion(_ names: PathValues, _ request: FrontRequest) -> VersionNumber? {
         guard shard.settings.access.mode != .enforce,
-            (try? shard.settings.keys.check(request.credentials.plainKey)) != nil,
+            (try? shard.settings.keys.check(request.credentials.plainKey)) != nil,  // refused: no version to tell
             let scope = try? shard.served.scope(names["project"], names["namespace"]).scope,
             let topic = shard.board.invalidations(of: scope)
         else { return nil }
@@ -334,10 +338,12 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
     func close() { connection.close() }
 
     func drain() {
+        shard.loop.assertInEventLoop()
         if let seat { shard.end(seat, .drain) }
     }
 
     func becameWritable() {
+        shard.loop.assertInEventLoop()
         if let seat { shard.becameWritable(seat) }
     }
 }

@@ -10,9 +10,9 @@ final class FrontGauges: Sendable {
     /// Silence in milliseconds.
     private let silence: Atomic<Int>
 
-    init(_ settings: EdgeSettings) {
-        connections = Atomic(settings.maxConnections)
-        silence = Atomic(settings.silence.milliseconds)
+    init(_ caps: ConnectionCaps) {
+        connections = Atomic(caps.connections)
+        silence = Atomic(caps.silence.milliseconds)
     }
 
     var lastTally: EdgeTally { tally.withLock { $0 } }
@@ -25,8 +25,8 @@ final class FrontGauges: Sendable {
 
     func turned(at now: UInt64) { turnedAt.store(now, ordering: .relaxed) }
 
-    func apply(_ settings: EdgeSettings) {
-        connections.store(settings.maxConnections, ordering: .relaxed)
-        silence.store(settings.silence.milliseconds, ordering: .relaxed)
+    func apply(_ caps: ConnectionCaps) {
+        connections.store(caps.connections, ordering: .relaxed)
+        silence.store(caps.silence.milliseconds, ordering: .relaxed)
     }
 }

@@ -50,7 +50,7 @@ final class FrontPeer: @unchecked Sendable {
         guard let proxy, !isReleased else { return true }
         let said = head.headers[settings.proxies.field.rawValue]
         let client = settings.proxies.client(behind: proxy, saying: said).key
-        let isAdmitted = ledger.move(from: address, to: client, settings: settings)
+        let isAdmitted = ledger.move(from: address, to: client, caps: settings.caps)
         address = client
         if !isAdmitted { isRefused = true }
         return isAdmitted

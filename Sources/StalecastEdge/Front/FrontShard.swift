@@ -11,9 +11,7 @@ import Synchronization
 /// `@unchecked Sendable`: all state but `inbox` and `gauges` is touched on `loop` only.
 package final class FrontShard: Carrier, @unchecked Sendable {
     let loop: any EventLoop
-    package let hub: Hub
-    let served: ServedTemplates
-    let freshness: (any FreshnessGate)?
+    private let context: EdgeContext
     let gauges: FrontGauges
     private let inbox = Inbox<Hub.Event>()
     package var audience: Audience
@@ -29,18 +27,17 @@ package final class FrontShard: Carrier, @unchecked Sendable {
     /// Slot that is being written to.
     private var writing: Int32?
 
-    init(
-        loop: any EventLoop, hub: Hub, served: ServedTemplates, settings: EdgeSettings,
-        freshness: (any FreshnessGate)?
-    ) {
+    init(loop: any EventLoop, _ context: EdgeContext, settings: EdgeSettings) {
         self.loop = loop
-        self.freshness = freshness
+        self.context = context
         http = ConnectionLoop(loop)
-        self.hub = hub
-        self.served = served
-        gauges = FrontGauges(settings)
-        audience = Audience(hub.board, settings)
+        gauges = FrontGauges(settings.caps)
+        audience = Audience(context.hub.board, settings)
     }
+
+    package var hub: Hub { context.hub }
+    var served: ServedTemplates { context.served }
+    var freshness: (any FreshnessGate)? { context.freshness }
 
     /// Joins the hub and starts the loop's turns.
     func attach() -> EventLoopFuture<Void> {
@@ -78,7 +75,7 @@ package final class FrontShard: Carrier, @unchecked Sendable {
 
     func apply(_ settings: EdgeSettings) {
         loop.assertInEventLoop()
-        gauges.apply(settings)
+        gauges.apply(settings.caps)
         if audience.apply(settings) { recheckAccess() }
     }
 
@@ -202,7 +199,7 @@ package final class FrontShard: Carrier, @unchecked Sendable {
     }
 
     func seatCanary(_ socket: Int32, of scope: Scope) {
-        audience.seatCanary(socket, of: scope)
+        audience.heard.seatCanary(socket, of: scope)
         publish()
     }
 
@@ -217,7 +214,7 @@ package final class FrontShard: Carrier, @unchecked Sendable {
     func closeAll() {
         // What is left is for subscribers that are gone now.
         _ = inbox.close()
-        audience.canaries.closeAll()
+        audience.heard.canaries.closeAll()
         http.closeAll()
     }
 }

@@ -16,7 +16,7 @@ extension EdgeSettings {
     func eventStreams(
         of scope: Scope, on board: TopicBoard, for credentials: Credentials, as client: ClientIdentity?
     ) -> String? {
-        let key = credentials.publicKey { !apiKeys.isEmpty && (try? keys.check($0)) != nil }
+        let key = credentials.publicKey { !apiKeys.isEmpty && (try? keys.check($0)) != nil }  // is it a key?
         for key in [nil, key] {
             guard let topic = topic(of: scope, on: board, for: key) else { continue }
             var uri = "/v1/events?topic=\(PercentEncoding.encode(topic.description))&project=\(scope.project)"
@@ -33,7 +33,7 @@ extension EdgeSettings {
     private func topic(of scope: Scope, on board: TopicBoard, for key: String?) -> TopicName? {
         var shown = Credentials()
         shown.queryKey = key
-        if access.mode != .enforce, (try? keys.check(key)) == nil { return nil }
+        if access.mode != .enforce, (try? keys.check(key)) == nil { return nil }  // is it a key?
         return board.topics.first { topic in
             topic.scope == scope && !topic.isInvalidation && !topic.isRetired && topic.keys.isEmpty
                 && permits(shown) { $0.may(.watch, topic: topic) }
