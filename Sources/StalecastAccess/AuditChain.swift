@@ -58,7 +58,7 @@ package struct AuditChain: Sendable {
     /// - Throws: when `line` is not a line of an audit log.
     package mutating func resume(after line: [UInt8]) throws(Fault) {
         // Up to what JSON's numbers are exact to: a damaged file must not make the next number overflow.
-        guard let json = try? JSONValue.parse(line), let number = json["seq"]?.int64,
+        guard let json = JSONValue.ifValid(line), let number = json["seq"]?.int64,
             (1..<1 << 53).contains(number)
         else {
             throw Fault(description: "is no line of an audit log")
@@ -72,7 +72,7 @@ package struct AuditChain: Sendable {
     /// - Returns: the number of that line; 1 where nothing is gone.
     /// - Throws: when no file begins so.
     package mutating func begin(with line: [UInt8]) throws(Fault) -> Int64 {
-        guard let json = try? JSONValue.parse(line), let number = json["seq"]?.int64, number > 1 else { return 1 }
+        guard let json = JSONValue.ifValid(line), let number = json["seq"]?.int64, number > 1 else { return 1 }
         if json["action"]?.string == Self.lost {
             throw Fault(
                 description: "says that the \(number - 1) lines before it are gone: deleted, replaced or moved away")
@@ -91,7 +91,7 @@ package struct AuditChain: Sendable {
     /// - Returns: false for a line that is torn.
     @discardableResult
     package mutating func check(_ line: [UInt8], isLast: Bool = false) throws(Fault) -> Bool {
-        guard let json = try? JSONValue.parse(line), json.object != nil else {
+        guard let json = JSONValue.ifValid(line), json.object != nil else {
             resume(afterTorn: line)
             return false
         }

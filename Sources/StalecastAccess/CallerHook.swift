@@ -196,9 +196,9 @@ struct HookAnswer: Sendable {
     init(_ reply: CallerHook.Reply?, at now: Timestamp) throws(Denial) {
         guard let reply else { throw .notReady }
         if reply.status == 401 || reply.status == 403 { throw .unknown }
-        guard reply.status == 200, let json = try? JSONValue.parse(reply.body),
+        guard reply.status == 200, let json = JSONValue.ifValid(reply.body),
             let subject = json["subject"]?.string, (1...256).contains(subject.utf8.count),
-            let grants = try? Grant.list(json["grants"])
+            let grants = try? Grant.list(json["grants"])  // unreadable grants: no answer, so no access
         else { throw .notReady }
         self.subject = subject
         self.grants = grants

@@ -46,7 +46,7 @@ extension LogEntry {
     /// - Throws: ``LogError/unreadable(_:)``
     package init(_ bytes: [UInt8], at sequence: CommitSequence) throws(LogError) {
         // What cannot be parsed is thrown as unreadable.
-        guard let end = bytes.firstIndex(of: 0x0A), let head = try? JSONValue.parse(bytes[..<end], maxDepth: 8),
+        guard let end = bytes.firstIndex(of: 0x0A), let head = JSONValue.ifValid(bytes[..<end], maxDepth: 8),
             let change = TemplateChange(head: head), change.sequence == sequence,
             let publish = head["publish"]?.string.flatMap({ PublishID($0) }),
             let previous = head["previous"]?.string.flatMap({ LogHead($0) }), previous.sequence == sequence - 1,
@@ -128,7 +128,7 @@ extension TemplateChange {
         // Names that are none make the entry unreadable, as its reader says.
         guard let sequence = head["sequence"]?.int64.flatMap({ CommitSequence(exactly: $0) }), sequence > 0,
             let project = head["project"]?.string.flatMap({ try? ProjectID($0) }),
-            let namespace = head["namespace"]?.string.flatMap({ try? Namespace($0) }),
+            let namespace = head["namespace"]?.string.flatMap({ try? Namespace($0) }),  // not a name: unreadable line
             let metadata = head["version"].flatMap({ VersionMetadata(json: $0) }), let etag = head["etag"]?.string
         else { return nil }
         self.init(

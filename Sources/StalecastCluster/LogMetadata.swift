@@ -30,7 +30,7 @@ package struct LogMetadata: Sendable, Hashable {
     /// - Throws: ``LogError/unreadable(_:)``, also when it asks for a newer program.
     package init(_ bytes: some Sequence<UInt8>, revision: Int64) throws(LogError) {
         // What cannot be parsed is thrown as unreadable.
-        guard let document = (try? JSONValue.parse(bytes))?.object,
+        guard let document = JSONValue.ifValid(bytes)?.object,
             let epoch = document["epoch"]?.string.flatMap({ Epoch($0) })
         else { throw .unreadable("the charter is not one; look at the key prefix") }
         self.document = document

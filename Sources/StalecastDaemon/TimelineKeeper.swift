@@ -20,7 +20,7 @@ final class TimelineKeeper: Sendable {
     init(directory: String) {
         path = "\(directory)/timeline.json"
         // A damaged file is as none.
-        let former = FileManager.default.contents(atPath: path).flatMap { try? JSONValue.parse($0) }
+        let former = FileManager.default.contents(atPath: path).flatMap { JSONValue.ifValid($0) }
         timeline = Mutex(former.map(Timeline.init) ?? Timeline())
     }
 

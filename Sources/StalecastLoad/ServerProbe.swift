@@ -20,6 +20,7 @@ package struct ServerProbe: Sendable {
     /// The figures now; nil when the process has ended or the kernel keeps no scheduler statistics.
     package func read() -> Reading? {
         let tasks = "/proc/\(process)/task"
+        // The process has ended.
         guard let threads = try? FileManager.default.contentsOfDirectory(atPath: tasks) else { return nil }
         var cpuNs: UInt64 = 0
         for thread in threads {  // a thread may end between the listing and the reading

@@ -39,7 +39,7 @@ package struct NodeRecord: Sendable, Hashable {
 
     package init(_ value: [UInt8]) {
         // An unreadable record is that of a newer node.
-        guard let document = (try? JSONValue.parse(value))?.object else { return }
+        guard let document = JSONValue.ifValid(value)?.object else { return }
         for (name, address) in document["addresses"]?.object?.members ?? [] { addresses[name] = address.string }
         version = document["version"]?.string ?? ""
         configurationHash = document["configuration"]?.string ?? ""

@@ -76,14 +76,14 @@ package final class PeerRequests: Sendable {
     package func run(_ answerer: @escaping @Sendable (JSONValue) async -> JSONValue) async {
         await informer.observe(Self.question) { [self] change in
             // What is no question is ignored.
-            guard case .put(let record) = change, let value = try? JSONValue.parse(record.value),
+            guard case .put(let record) = change, let value = JSONValue.ifValid(record.value),
                 value["to"]?.string == mark, let lease = value["lease"]?.int64, let body = value["ask"]
             else { return }
             heard.continuation.yield(Question(id: record.name.id, lease: lease, body: body))
         }
         await informer.observe(Self.answer) { [self] change in
             // What is no answer is ignored.
-            guard case .put(let record) = change, let value = try? JSONValue.parse(record.value) else { return }
+            guard case .put(let record) = change, let value = JSONValue.ifValid(record.value) else { return }
             let asker = waiting.withLock { $0[record.name.id] }
             asker?.yield(value)
         }

@@ -294,7 +294,7 @@ package final class SharedProposals: Sendable {
             let parts = record.name.id.split(separator: "/")
             // Records of other programs are ignored.
             guard parts.count == 3, let project = try? ProjectID(String(parts[0])),
-                let namespace = try? Namespace(String(parts[1])), let value = try? JSONValue.parse(record.value),
+                let namespace = try? Namespace(String(parts[1])), let value = JSONValue.ifValid(record.value),
                 let proposal = value["proposal"].flatMap({
                     Proposal(shared: $0, of: Scope(project: project, namespace: namespace))
                 }), let size = value["size"]?.int64, (0...Int64(maxContent)).contains(size),

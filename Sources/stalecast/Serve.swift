@@ -74,6 +74,7 @@ struct Serve: AsyncParsableCommand {
     private static func beginAnew() {
         SystemdMessage.beginningAnew.send()
         let handed = HandedSockets().descriptors
+        // No /proc: nothing to close.
         for name in (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? [] {
             if let descriptor = Int32(name), descriptor > 2, !handed.contains(descriptor) {
                 _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)

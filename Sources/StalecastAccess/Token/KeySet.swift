@@ -19,7 +19,7 @@ package struct KeySet: Sendable {
         guard bytes.count <= Self.maxBytes else {
             throw Unusable(description: "the key set has more than \(Self.maxBytes) bytes")
         }
-        guard let list = (try? JSONValue.parse(bytes, maxDepth: 16))?["keys"]?.array else {
+        guard let list = JSONValue.ifValid(bytes, maxDepth: 16)?["keys"]?.array else {
             throw Unusable(description: "there is no key set: an object with a list of keys is expected")
         }
         guard list.count <= Self.maxKeys else {
@@ -28,7 +28,7 @@ package struct KeySet: Sendable {
         let usable = list.flatMap { json in algorithms.compactMap { TokenKey(json, as: $0) } }
         // Two keys that answer to one name: neither is the one that was meant.
         let places = Dictionary(grouping: usable) { $0.place }
-        keys = usable.filter { key in places[key.place]!.allSatisfy { $0.digest == key.digest } }
+        keys = usable.filter { key in (places[key.place] ?? []).allSatisfy { $0.digest == key.digest } }
         skipped = list.count - Set(keys.map(\.digest)).count
         if keys.isEmpty { throw Unusable(description: "none of the \(list.count) keys can be used") }
     }
@@ -99,11 +99,14 @@ package struct TokenKey: Sendable {
         case .es256:
             guard kind == "EC", curve == "P-256", let x = bytes("x"), let y = bytes("y"), x.count == 32, y.count == 32
             else { return nil }
+            // Not a point on the curve: no key.
             return (try? P256.Signing.PublicKey(x963Representation: [4] + x + y)).map(Material.p256)
         case .eddsa:
             guard kind == "OKP", curve == "Ed25519", let x = bytes("x"), x.count == 32 else { return nil }
+            // Wrong length: no key.
             return (try? Curve25519.Signing.PublicKey(rawRepresentation: x)).map(Material.ed25519)
         case .rs256:
+            // Unusable numbers: no key.
             guard kind == "RSA", let n = bytes("n"), let e = bytes("e"), n.first != 0, (1...8).contains(e.count),
                 n.count <= rsaBits.upperBound / 8, let key = try? _RSA.Signing.PublicKey(n: n, e: e),
                 rsaBits.contains(key.keySizeInBits)
@@ -119,6 +122,7 @@ package struct TokenKey: Sendable {
     func verifies(_ signature: [UInt8], of signed: [UInt8]) -> Bool {
         switch material {
         case .p256(let key):
+            // Wrong length: not a signature.
             guard let signature = try? P256.Signing.ECDSASignature(rawRepresentation: signature) else { return false }
             return key.isValidSignature(signature, for: signed)
         case .ed25519(let key): return signature.count == 64 && key.isValidSignature(signature, for: signed)

@@ -34,7 +34,7 @@ package struct SignedToken: Sendable {
     private static func object(_ part: ArraySlice<UInt8>) throws(Denial) -> JSONObject {
         // Members that are there twice, depth and UTF-8 are the parser's.
         guard let bytes = Base64URL.decode(part), bytes.first == UInt8(ascii: "{"),
-            let object = (try? JSONValue.parse(bytes, maxDepth: maxDepth))?.object
+            let object = JSONValue.ifValid(bytes, maxDepth: maxDepth)?.object
         else { throw .malformed }
         return object
     }

@@ -72,7 +72,7 @@ struct InstallationRegistry: Sendable {
         request.authorityFile = options.authorityFile
         let response = try await options.transport.send(request)
         // A body that is no JSON has nothing to say beyond its status.
-        return (response.status, (try? JSONValue.parse(response.body)) ?? .null)
+        return (response.status, JSONValue.ifValid(response.body) ?? .null)
     }
 
     private static func token(_ grant: JSONValue, _ refresh: String, _ now: Date) throws -> Installation.Token {

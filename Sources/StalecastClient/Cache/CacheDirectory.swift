@@ -41,7 +41,7 @@ public enum CacheDirectory {
         let whole = names.filter { $0.hasPrefix(prefix.lastPathComponent) && !SealedFile.isDraft($0) }
         let files = whole.compactMap { name -> (Date, String)? in
             let path = directory.appendingPathComponent(name).path
-            let attributes = try? FileManager.default.attributesOfItem(atPath: path)
+            let attributes = try? FileManager.default.attributesOfItem(atPath: path)  // gone meanwhile
             return (attributes?[.modificationDate] as? Date).map { ($0, path) }
         }
         for (_, path) in files.sorted(by: { $0.0 > $1.0 }).dropFirst(count) { unlink(path) }

@@ -77,6 +77,7 @@ package struct SealedFile: Sendable {
         for name in (try? FileManager.default.contentsOfDirectory(atPath: directory.path)) ?? []
         where name.hasPrefix(url.lastPathComponent + ".") && name.hasSuffix(Self.draftSuffix) {
             let path = directory.appendingPathComponent(name).path
+            // Gone meanwhile: nothing to remove.
             let changed = (try? FileManager.default.attributesOfItem(atPath: path))?[.modificationDate] as? Date
             if let changed, changed.timeIntervalSinceNow < -3600 { unlink(path) }
         }

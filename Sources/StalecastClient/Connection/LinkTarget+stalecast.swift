@@ -27,12 +27,12 @@ extension StaleLink.Target {
             return .stale(notice)
         case "unknown-topics":
             // Without names it says nothing.
-            let data = try? JSONValue.parse(event.data.utf8)
+            let data = JSONValue.ifValid(event.data.utf8)
             return data?["topics"]?.array.map { .unknownTopics($0.compactMap(\.string)) }
         case "synced": return .synced(cursor: event.lastEventID.isEmpty ? nil : event.lastEventID)
         case "reset":
             // The reason is for people; a reset without one is a reset.
-            let data = try? JSONValue.parse(event.data.utf8)
+            let data = JSONValue.ifValid(event.data.utf8)
             return .reset(reason: data?["reason"]?.string ?? "")
         default: return nil
         }
@@ -48,7 +48,7 @@ extension StaleLink.Target {
             var question = TransportRequest(
                 method: "GET", url: request.url, headers: request.headers, timeout: options.openingLimit)
             question.authorityFile = options.authorityFile
-            let answer = try? await NetworkTransport.shared.send(question)
+            let answer = try? await NetworkTransport.shared.send(question)  // unreachable: the next attempt says why
             guard let answer else { return [] }
             // A 404 that does not speak of topics is that of another kind of server.
             let isAboutTopics = String(decoding: answer.body.prefix(4096), as: UTF8.self).contains("topic")

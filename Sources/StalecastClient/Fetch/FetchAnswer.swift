@@ -19,7 +19,7 @@ enum FetchAnswer: Sendable, Equatable {
     }
 
     private static func answer(_ response: TransportResponse) -> FetchAnswer {
-        guard let json = try? JSONValue.parse(response.body), let body = json.object else {
+        guard let json = JSONValue.ifValid(response.body), let body = json.object else {
             return .failed(.unreadable("the answer is not a JSON object; is the endpoint a config server?"))
         }
         // Google may say 200 and mean an error (iOS SDK).
@@ -96,7 +96,7 @@ extension ConfigContent.Rollout {
 
 extension FetchAnswer.Failure {
     init(_ response: TransportResponse) {
-        let envelope = (try? JSONValue.parse(response.body))?["error"]
+        let envelope = JSONValue.ifValid(response.body)?["error"]
         self.init(envelope: envelope ?? .null, status: response.status)
         retryAfter = response.headers["retry-after"].flatMap(TimeInterval.init).flatMap { $0 >= 0 ? $0 : nil }
     }

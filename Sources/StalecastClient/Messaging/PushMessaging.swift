@@ -270,7 +270,7 @@ public enum PushMessagingError: Error, Sendable, Hashable, LocalizedError {
     /// The topic's name, without the prefix `/topics/` that Firebase tolerates.
     static func checked(_ topic: String) throws -> String {
         let name = topic.hasPrefix("/topics/") ? String(topic.dropFirst(8)) : topic
-        guard (try? TopicName(name)) != nil else { throw Self.invalidTopicName(topic) }
+        guard (try? TopicName(name)) != nil else { throw Self.invalidTopicName(topic) }  // only whether it is a name
         return name
     }
 }

@@ -13,7 +13,7 @@ enum DefaultValues {
     /// - Throws: `EncodingError`; ``RemoteConfigCodableError`` when `value` is no object.
     static func texts(of value: some Encodable) throws -> [String: String] {
         let data = try JSONEncoder().encode(value)
-        guard let object = (try? JSONValue.parse(data))?.object else {
+        guard let object = JSONValue.ifValid(data)?.object else {
             throw RemoteConfigCodableError.invalidSetDefaultsInput(
                 "defaults are a type with named members, or a dictionary by parameter name, and not \(type(of: value))")
         }
@@ -41,7 +41,7 @@ enum DefaultValues {
 
     private static func json(_ value: Any) -> String? {
         guard JSONSerialization.isValidJSONObject(value),
-            let data = try? JSONSerialization.data(
+            let data = try? JSONSerialization.data(  // not JSON: no default
                 withJSONObject: value, options: [.sortedKeys, .withoutEscapingSlashes])
         else { return nil }
         return String(decoding: data, as: UTF8.self)

@@ -43,6 +43,7 @@ extension RemoteConfig {
     /// ``RemoteConfigValue/decoded(asType:)`` for the reason.
     public subscript<Value: Decodable>(decodedValue key: String) -> Value? {
         let value = configValue(forKey: key)
+        // Another type: nil, as Firebase does.
         return value.source == .static ? nil : try? value.decoded(asType: Value.self)
     }
 

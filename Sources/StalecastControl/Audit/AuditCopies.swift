@@ -173,7 +173,7 @@ extension AuditLog {
                 count *= 2
                 // The first may be the end of a line.
                 for line in tail.split(separator: 0x0A).dropFirst(isWhole ? 0 : 1) {
-                    guard let json = try? JSONValue.parse(line), let own = json["seq"]?.int64 else { continue }
+                    guard let json = JSONValue.ifValid(line), let own = json["seq"]?.int64 else { continue }
                     begin = min(begin, own)
                     if own > number, let commit = json["commit"]?.string { found.insert(commit) }
                 }

@@ -8,7 +8,7 @@ extension AuditLog {
     package func newest(_ limit: Int, where isWanted: (AuditSentence) -> Bool) -> [JSONObject] {
         var found: [JSONObject] = []
         for line in lastLines(of: "\(directory)/\(AuditFiles.current)").reversed() where found.count < limit {
-            guard let object = (try? JSONValue.parse(Array(line)))?.object, isWanted(AuditSentence(object)) else {
+            guard let object = JSONValue.ifValid(Array(line))?.object, isWanted(AuditSentence(object)) else {
                 continue
             }
             found.append(object)

@@ -139,7 +139,7 @@ package final class AuditLog: Sendable {
         var lines = tail.split(separator: 0x0A, omittingEmptySubsequences: false).map(Array.init)
         if hasLineFeed { lines.removeLast() }
         // What follows the last whole line is the beginning of others.
-        guard let last = lines.lastIndex(where: { (try? JSONValue.parse($0))?["seq"] != nil }) else {
+        guard let last = lines.lastIndex(where: { JSONValue.ifValid($0)?["seq"] != nil }) else {
             if start == 0 {
                 for line in lines { chain.resume(afterTorn: line) }
                 return (chain, true)

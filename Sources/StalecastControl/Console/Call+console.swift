@@ -117,6 +117,7 @@ extension Call {
         } else {
             throw .invalidField("code", "the body needs a code of `stalecast console`, or a token")
         }
+        // Refused: signed out.
         guard let opened, let principal = try? control.access.admit(opened.credentials, at: .control),
             principal.maySomewhere(.read)
         else {

@@ -30,7 +30,7 @@ struct OpenIDProvider: Sendable {
     }
 
     init(_ body: [UInt8], of issuer: TokenIssuer) throws {
-        guard let document = try? JSONValue.parse(body, maxDepth: 16), document.object != nil else {
+        guard let document = JSONValue.ifValid(body, maxDepth: 16), document.object != nil else {
             throw Unusable(description: "its document is not JSON")
         }
         // Another one's document would send people, and the code, to another one's endpoints.

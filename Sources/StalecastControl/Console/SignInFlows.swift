@@ -114,6 +114,7 @@ final class SignInFlows: Sendable {
 
     private func sealed(_ object: JSONObject, _ kind: Kind) -> String? {
         let plain = JSONValue.object(object).encoded()
+        // Fails for a wrong nonce only.
         let box = try? AES.GCM.seal(plain, using: key, authenticating: Data(kind.rawValue.utf8))
         return (box?.combined).map { Base64URL.encode($0) }
     }
@@ -123,7 +124,7 @@ final class SignInFlows: Sendable {
         guard let bytes = Base64URL.decode(cookie.utf8), let box = try? AES.GCM.SealedBox(combined: bytes),
             let plain = try? AES.GCM.open(box, using: key, authenticating: Data(kind.rawValue.utf8))
         else { return nil }
-        return (try? JSONValue.parse(Array(plain), maxDepth: 4))?.object
+        return JSONValue.ifValid(Array(plain), maxDepth: 4)?.object
     }
 }
 

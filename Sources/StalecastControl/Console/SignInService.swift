@@ -163,7 +163,7 @@ package final class SignInService: Sendable {
         while true {
             do throws(Denial) { return try access.admit(credentials, at: .control) } catch {
                 guard error == .notReady, ContinuousClock.now - start < Self.keyPatience,
-                    (try? await Task.sleep(for: .milliseconds(200))) != nil
+                    (try? await Task.sleep(for: .milliseconds(200))) != nil  // cancelled: false
                 else { throw .badToken(name, error, size: size) }
             }
         }
@@ -228,7 +228,7 @@ package final class SignInService: Sendable {
         } catch {
             throw .unavailable(issuer.name, "\(error)")
         }
-        let json = try? JSONValue.parse(answer.body, maxDepth: 16)
+        let json = JSONValue.ifValid(answer.body, maxDepth: 16)
         if answer.status == 200, let token = json?["id_token"]?.string { return token }
         if let error = json?["error"]?.string {
             throw .refused(issuer.name, error, json?["error_description"]?.string)

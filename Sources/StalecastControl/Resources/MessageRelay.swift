@@ -46,8 +46,8 @@ package final class MessageRelay: Sendable {
 
     /// nil for what ``record(of:in:)`` did not write.
     private static func message(_ record: [UInt8]) -> DataMessage? {
-        guard let document = try? JSONValue.parse(record), let name = document["project"]?.string,
-            let project = try? ProjectID(name), let request = try? MessageRequest(record)
+        guard let document = JSONValue.ifValid(record), let name = document["project"]?.string,
+            let project = try? ProjectID(name), let request = try? MessageRequest(record)  // unreadable record: ignored
         else { return nil }
         return DataMessage(target: request.target, in: project, data: request.data)
     }

@@ -54,7 +54,7 @@ package final class SharedKeys: KeyStorage {
 
     private static func put(_ key: AccessKey, over stored: SharedRecord?) -> EntryTable.Change {
         // What is no JSON has nothing that would be kept.
-        let record = key.record(over: stored.flatMap { try? JSONValue.parse($0.value) })
+        let record = key.record(over: stored.flatMap { JSONValue.ifValid($0.value) })
         return .put(key.id, record.encoded(), over: stored?.revision)
     }
 
@@ -98,8 +98,8 @@ package final class SharedKeys: KeyStorage {
     /// The key in a record; nil for a record that is not a key. If a newer program wrote grants that this one cannot
     /// read, the known key stays, but a revocation in the record still counts.
     private static func key(_ record: SharedRecord, _ known: AccessKey?) -> AccessKey? {
-        guard let document = try? JSONValue.parse(record.value) else { return nil }
-        if let key = try? AccessKey(record: document) {
+        guard let document = JSONValue.ifValid(record.value) else { return nil }
+        if let key = try? AccessKey(record: document) {  // unreadable: handled below
             return key.id == record.name.id ? key.keepingRevocation(of: known) : nil
         }
         guard var key = known, let revoked = document["revoked"]?.string.flatMap(Timestamp.init) else { return nil }
@@ -137,8 +137,9 @@ package final class SharedKeys: KeyStorage {
         for listed in access.keys where sharesOwn && !listed.isConfigured {
             let stored = known[listed.key.id]
             if stored != nil, listed.key.revokedAt == nil { continue }
-            if let stored, (try? JSONValue.parse(stored.value))?["revoked"]?.string != nil { continue }
+            if let stored, JSONValue.ifValid(stored.value)?["revoked"]?.string != nil { continue }
             if listed.key.revokedAt != nil { _ = await copy(listed.key) }
+            // Not written: tried again later.
             if (try? await table.make(Self.put(listed.key, over: stored))) != true { isDone = false }
         }
         return isDone

@@ -55,7 +55,7 @@ struct WebhookQuestion: Sendable {
     /// nil for what ``json`` did not make.
     init?(json: JSONValue) {
         guard let webhook = json["webhook"]?.string.flatMap({ WebhookID($0) }),
-            let project = json["project"]?.string.flatMap({ try? ProjectID($0) })
+            let project = json["project"]?.string.flatMap({ try? ProjectID($0) })  // not a name: no question
         else { return nil }
         if let action = json["action"]?.string.flatMap(WebhookAction.init), action.isOfDelivery {
             self.init(webhook, in: project, .action(action, json["request"] ?? [:]))

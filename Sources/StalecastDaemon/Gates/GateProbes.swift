@@ -114,7 +114,7 @@ package final class GateProbes: Sendable {
             return .unknown("Prometheus does not answer")
         }
         // A query that is wrong has its reason in the answer.
-        let json = try? JSONValue.parse(body)
+        let json = JSONValue.ifValid(body)
         guard status == 200, let data = json?["data"], let result = data["result"]?.array else {
             let why = json?["error"]?.string.map { ": " + String($0.prefix(200)) } ?? ""
             return .unknown("Prometheus answers \(status)\(why)")

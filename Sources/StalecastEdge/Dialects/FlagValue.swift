@@ -9,7 +9,7 @@ package enum FlagValue {
         case .string: return .string(text)
         case .boolean: return .bool(truths.contains(text.lowercased()))
         case .number: return number(text)
-        case .json: return try? JSONValue.parse(text.utf8)
+        case .json: return JSONValue.ifValid(text.utf8)
         }
     }
 

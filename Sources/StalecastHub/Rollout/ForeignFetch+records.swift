@@ -64,7 +64,7 @@ extension RolloutTracker.ForeignFetch {
 
     /// Clients that another node tells of; none of what ``records(of:at:most:)`` did not make, and of this node.
     static func read(_ record: [UInt8], at own: String) -> [RolloutTracker.ForeignFetch] {
-        guard let document = try? JSONValue.parse(record), let node = document["node"]?.string, node != own else {
+        guard let document = JSONValue.ifValid(record), let node = document["node"]?.string, node != own else {
             return []
         }
         return (document["seen"]?.array ?? []).flatMap { read($0, wins: node < own) }
@@ -89,8 +89,8 @@ extension Scope {
     /// nil unless `text` is `<project>/<namespace>`.
     init?(_ text: some StringProtocol) {
         let parts = text.split(separator: "/", omittingEmptySubsequences: false)
-        guard parts.count == 2, let project = try? ProjectID(String(parts[0])),
-            let namespace = try? Namespace(String(parts[1]))
+        guard parts.count == 2, let project = try? ProjectID(String(parts[0])),  // unreadable record: ignored
+            let namespace = try? Namespace(String(parts[1]))  // unreadable record: ignored
         else { return nil }
         self.init(project: project, namespace: namespace)
     }

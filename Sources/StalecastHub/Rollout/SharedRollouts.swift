@@ -100,6 +100,7 @@ package final class SharedRollouts: Sendable {
     private func leaseOfSightings() async -> RecordLease? {
         let known = sightingLease.withLock(\.self)
         if let known, known.since + Self.leaseUse > .now { return known.lease }
+        // Etcd is away: tried again next turn.
         guard let lease = try? await membership.grant(Self.sightingLifetime + Self.leaseUse) else { return nil }
         sightingLease.withLock { $0 = (lease, .now) }
         return lease
@@ -132,7 +133,7 @@ package final class SharedRollouts: Sendable {
         case .put(let record):
             // What another program wrote and this one cannot read is not counted.
             guard let (node, scope) = Self.parts(record.name), node != membership.node,
-                let document = try? JSONValue.parse(record.value), let report = NodeRollouts(json: document)
+                let document = JSONValue.ifValid(record.value), let report = NodeRollouts(json: document)
             else { return }
             tracker.heard(node, of: scope, report)
         case .removed(let name):

@@ -31,7 +31,7 @@ extension EventReader {
         guard let text = value.string, let bytes = Data(base64Encoded: text) else {
             throw SourceEvent.Problem("message.data must be base64.")
         }
-        return try? JSONValue.parse(bytes)  // a publisher may send anything
+        return JSONValue.ifValid(bytes)  // a publisher may send anything
     }
 
     private static func attributes(_ message: JSONObject) -> [String: String] {

@@ -86,7 +86,7 @@ package final class FirebaseInstallation: Sendable {
             "fid": .string(id), "authVersion": "FIS_v2", "appId": .string(appID), "sdkVersion": "w:0.6.0",
         ]
         let answer = try await access.answer("POST", url, headers: headers, body: body.encoded())
-        guard let json = try? JSONValue.parse(answer.body), let token = json["authToken"]?["token"]?.string,
+        guard let json = JSONValue.ifValid(answer.body), let token = json["authToken"]?["token"]?.string,
             (1...4096).contains(token.utf8.count), token.utf8.allSatisfy({ (0x21...0x7E).contains($0) })
         else { throw OriginProblem(.invalidContent, "\(url.host) answers without a token") }
         return (token, json)

@@ -93,7 +93,7 @@ package enum YAMLContent {
 
     private static func number(_ text: String) -> JSONValue? {
         guard let first = text.utf8.first, first == UInt8(ascii: "-") || (0x30...0x39).contains(first),
-            let value = try? JSONValue.parse(text.utf8), case .number = value  // what is no number is text
+            let value = JSONValue.ifValid(text.utf8), case .number = value  // what is no number is text
         else { return nil }
         return value
     }

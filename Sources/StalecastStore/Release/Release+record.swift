@@ -42,7 +42,7 @@ extension Release {
             let project = try? ProjectID(project), let namespace = try? Namespace(namespace),
             let version = record["versionNumber"]?.versionNumber,
             let base = record["baseVersionNumber"]?.versionNumber, base < version,
-            let policy = record["policy"].flatMap({ try? ReleasePolicy(stored: $0) }),
+            let policy = record["policy"].flatMap({ try? ReleasePolicy(stored: $0) }),  // unreadable: no release
             let state = record["state"]?.string
         else { return nil }
         self.init(

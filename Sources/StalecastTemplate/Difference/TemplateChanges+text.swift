@@ -30,7 +30,7 @@ extension TemplateChanges {
             guard isQuoted, value.utf8.first == UInt8(ascii: "{") || value.utf8.first == UInt8(ascii: "[") else {
                 return nil
             }
-            return try? JSONValue.parse(value.utf8)
+            return JSONValue.ifValid(value.utf8)
         }
     }
 

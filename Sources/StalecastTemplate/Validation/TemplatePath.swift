@@ -130,7 +130,7 @@ struct PlaceFinder {
     private static func name(_ quoted: ArraySlice<UInt8>) -> String {
         // Parsed before, so it can be read.
         quoted.contains(UInt8(ascii: "\\"))
-            ? (try? JSONValue.parse(quoted))?.string ?? ""
+            ? JSONValue.ifValid(quoted)?.string ?? ""
             : String(decoding: quoted.dropFirst().dropLast(), as: UTF8.self)
     }
 

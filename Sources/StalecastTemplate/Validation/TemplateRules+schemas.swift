@@ -58,12 +58,12 @@ extension TemplateRules {
         guard text.utf8.count <= limits.schemaSize else {
             throw SchemaComplaint(path: [], reason: "it has more than \(limits.schemaSize) bytes")
         }
-        return try? JSONValue.parse(text.utf8)
+        return JSONValue.ifValid(text.utf8)
     }
 
     private mutating func checkTexts(of value: ParameterValue, _ check: inout SchemaCheck, at path: TemplatePath) {
         for text in value.texts {
-            guard let json = try? JSONValue.parse(text.utf8), let complaint = check.complaint(about: json) else {
+            guard let json = JSONValue.ifValid(text.utf8), let complaint = check.complaint(about: json) else {
                 continue
             }
             let pointer = complaint.pointer.isEmpty ? "" : " at \(complaint.pointer.shown)"

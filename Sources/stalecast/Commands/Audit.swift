@@ -50,7 +50,7 @@ struct AuditShow: AsyncParsableCommand {
 
     /// `2026-11-22T10:00:00.000000Z key:4fT0aZ81Qx publishTemplate demo/firebase version=3 …`
     private static func text(_ line: [UInt8], _ palette: Palette) -> String {
-        guard let object = (try? JSONValue.parse(line))?.object else {
+        guard let object = JSONValue.ifValid(line)?.object else {
             return palette.red("a line that was cut off: \(String(decoding: line.prefix(60), as: UTF8.self).printable)")
         }
         let heads = ["time", "actor", "action"]

@@ -31,7 +31,7 @@ struct BackupFolder {
     /// - Returns: the names that were removed.
     func removeOld() -> [String] {
         guard let keep else { return [] }
-        let names = (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []  // missing: no backups
         let old = names.filter(Self.isOurs).sorted().dropLast(keep)
         return old.filter { unlink("\(path)/\($0)") == 0 }
     }

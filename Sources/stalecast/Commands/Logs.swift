@@ -39,7 +39,7 @@ struct Logs: AsyncParsableCommand {
         repeat {
             while let line = try reader.next() {
                 // `audit` shows what was cut off.
-                guard let object = (try? JSONValue.parse(line))?.object else { continue }
+                guard let object = JSONValue.ifValid(line)?.object else { continue }
                 let entry = AuditSentence(object)
                 if refused, !entry.isRefused { continue }
                 if let since, entry.time ?? since.time < since.time { continue }

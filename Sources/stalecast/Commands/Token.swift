@@ -70,7 +70,7 @@ extension Token {
         /// Whether Control accepts the new token; nil where it cannot be asked, for example behind a private authority.
         private func isTaken(_ directory: DataDirectory, _ url: String) async -> Bool? {
             guard let address = try? ServerAddress(url, from: directory.endpointsFile),
-                let token = try? ControlToken(readFrom: directory.tokenFile)
+                let token = try? ControlToken(readFrom: directory.tokenFile)  // unreadable: not asked
             else { return nil }  // The caller says that it did not ask.
             let client = ControlClient(address: address, token: token)
             // A reload takes some milliseconds; a busy machine takes longer.

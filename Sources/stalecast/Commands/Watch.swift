@@ -133,9 +133,10 @@ extension Watch {
         guard let address = try? edge() else { return "connected" }
         let names = subscription.topics.map(\.description).joined(separator: ", ")
         let start = "connected to \(address.url): \(names)"
-        guard let request = try? address.request("/v1/state", subscription.query),
+        guard let request = try? address.request("/v1/state", subscription.query),  // no state: the next event tells it
+            // Unreachable: no state either.
             let answer = try? await HTTPAnswer.of(request, patience: .seconds(5)), answer.head.status == 200,
-            let state = try? JSONValue.parse(answer.body)
+            let state = JSONValue.ifValid(answer.body)
         else { return start }
         let versions = state.scopesWithVersions
         return ([start] + versions).joined(separator: ", ")

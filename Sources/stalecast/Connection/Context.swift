@@ -39,7 +39,7 @@ package struct ContextFile: Sendable, Equatable {
 
     /// - Throws: ``CommandFailure`` when it is not what ``json`` makes.
     package init(parsing bytes: some Collection<UInt8>, at path: String) throws(CommandFailure) {
-        guard let json = try? JSONValue.parse(Array(bytes)), let members = json["contexts"]?.object else {
+        guard let json = JSONValue.ifValid(Array(bytes)), let members = json["contexts"]?.object else {
             throw CommandFailure(
                 .misconfigured, "\(path) is no file of contexts", advice: "Remove it, and add the contexts anew.")
         }

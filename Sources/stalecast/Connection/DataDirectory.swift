@@ -79,7 +79,7 @@ struct DataDirectory: Sendable {
                     : "no daemon found: \(endpointsFile) cannot be read (\(error.reason))",
                 advice: isForbidden ? "Run this as the user that runs the daemon, or as root (sudo)." : advice)
         }
-        guard let json = try? JSONValue.parse(bytes),  // whatever is wrong with it, the sentence is the same
+        guard let json = JSONValue.ifValid(bytes),  // whatever is wrong with it, the sentence is the same
             let edge = json["edge"]?.string, let control = json["control"]?.string
         else {
             throw CommandFailure(

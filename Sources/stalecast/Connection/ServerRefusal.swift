@@ -9,7 +9,7 @@ struct ServerRefusal {
 
     init(_ answer: HTTPAnswer, token: ControlToken? = nil) {
         self.status = answer.head.status
-        self.error = (try? JSONValue.parse(answer.body))?["error"]  // no envelope: the status alone is reported
+        self.error = JSONValue.ifValid(answer.body)?["error"]  // no envelope: the status alone is reported
         self.token = token
     }
 

@@ -69,7 +69,7 @@ struct TemplateAPI: Sendable {
     /// reason to fail.
     func reach() async -> PublishCounts? {
         let answer = try? await client.send("GET", path + "/propagation", patience: .seconds(2))
-        return (try? answer?.json()).map(PublishCounts.init(json:))
+        return (try? answer?.json()).map(PublishCounts.init(json:))  // counts are an extra
     }
 
     /// Reads what lies under the template, for example `/propagation`.

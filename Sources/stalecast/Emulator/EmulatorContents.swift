@@ -44,7 +44,7 @@ package struct EmulatorContents: Sendable {
 
     private static func type(of value: String) -> ValueType {
         // Text is what is not JSON.
-        switch try? JSONValue.parse(Array(value.utf8)) {
+        switch JSONValue.ifValid(Array(value.utf8)) {
         case .bool?: .boolean
         case .number?: .number
         case .array?, .object?: .json

@@ -129,7 +129,7 @@ extension TemplateAPI {
     /// fail.
     func audience(of staging: StagingOptions) async -> StageAudience? {
         guard let stages = staging.stages,
-            let audience = try? await read("/audience")
+            let audience = try? await read("/audience")  // an older daemon has none
         else { return nil }
         return StageAudience(stages: stages, audience: audience, splitsAddresses: staging.anonymous == .address)
     }

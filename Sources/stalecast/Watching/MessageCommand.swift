@@ -9,7 +9,7 @@ package struct MessageCommand: Sendable {
 
     /// Variables with a message's members, for a command that reads no JSON; a member that it does not have is empty.
     package static func variables(of data: String) -> [String: String] {
-        let message = try? JSONValue.parse(data.utf8)  // of text that is no JSON the input alone tells
+        let message = JSONValue.ifValid(data.utf8)  // of text that is no JSON the input alone tells
         func text(_ name: String) -> String {
             // The environment's texts end at a zero byte.
             (message?[name]?.string ?? "").replacing("\0", with: "")

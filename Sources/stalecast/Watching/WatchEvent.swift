@@ -28,7 +28,7 @@ extension Watcher {
         /// A message, for example `13:00:00.123 CET  PUSH_RC  demo/firebase  version 17  ROLLBACK to 12  changed: pay_x`.
         func message(_ data: String, at time: Timestamp) -> String {
             let clock = palette.dim(clock.time(time))
-            guard let json = try? JSONValue.parse(data.utf8),  // not JSON: shown as it came
+            guard let json = JSONValue.ifValid(data.utf8),  // not JSON: shown as it came
                 let version = json["latestTemplateVersionNumber"]?.int64
             else { return "\(clock)  \(data.printable)" }
             let scope = [json["project"]?.string, json["namespace"]?.string].compactMap { $0 }.joined(separator: "/")

@@ -169,7 +169,7 @@ extension LinkAttempt {
 extension Watcher.Event {
     /// nil for an event that means nothing to the user.
     fileprivate init?(_ event: ServerSentEvent) {
-        let data = try? JSONValue.parse(event.data.utf8)  // plain text is shown as it is
+        let data = JSONValue.ifValid(event.data.utf8)  // plain text is shown as it is
         switch event.type {
         case "message": self = .message(event.data)
         case "synced": self = .synced(event.lastEventID)

@@ -119,7 +119,7 @@ struct ReceivedRequest: Equatable {
     /// Answer to a request: consent where it is asked for, else `status`.
     func answer(status: Int) -> [UInt8] {
         if let consent { return consent }
-        let json = try? JSONValue.parse(body)  // anything else is no question
+        let json = JSONValue.ifValid(body)  // anything else is no question
         if json?["type"]?.string == "webhook.verification", let text = json?["data"]?["challenge"] {
             return Self.answer(
                 200, "Content-Type: application/json\r\n", JSONValue.object(["challenge": text]).encoded())

@@ -74,7 +74,7 @@ extension Webhooks {
 
         init(_ request: ReceivedRequest, key: VerificationKey?) {
             self.request = request
-            body = try? JSONValue.parse(request.body)  // whatever it is, it is shown
+            body = JSONValue.ifValid(request.body)  // whatever it is, it is shown
             signature = key.map { key in
                 do {
                     try SignatureCheck(key: key).verify(

@@ -105,7 +105,7 @@ extension Webhooks {
         }
 
         private func answer(_ line: String, _ signer: Signer) throws(CommandFailure) -> JSONObject {
-            guard let request = try? JSONValue.parse(Array(line.utf8)), let body = request["body"]?.string else {
+            guard let request = JSONValue.ifValid(Array(line.utf8)), let body = request["body"]?.string else {
                 throw CommandFailure(.refused, "a line is not a JSON object with a member \"body\"")
             }
             let headers = headers(
