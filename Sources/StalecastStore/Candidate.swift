@@ -1,6 +1,6 @@
 import GRDB
 import StalecastTemplate
-import StalecastWire
+package import StalecastWire
 
 /// A version to be made, before it has a number.
 enum Candidate: Sendable {
@@ -27,28 +27,17 @@ enum Candidate: Sendable {
         var ends: ReleaseEnd?
     }
 
-    /// Author and reason of a release's end.
+    /// The end of a release by its rollback.
     struct ReleaseEnd: Sendable {
         let version: VersionNumber
-        let by: String
-        let reason: String?
-        let figures: JSONValue?
-        /// See ``ReleaseChange/seen`` and ``ReleaseChange/ownership``.
-        var seen: Release?
-        var ownership: Ownership?
+        let decision: ReleaseDecision
     }
 
     /// A request for an open release to change.
     struct ReleaseChange: Sendable {
         let scope: Scope
         let action: ReleaseAction
-        let by: String
-        let reason: String?
-        let figures: JSONValue?
-        /// State that it was decided on, and the only one in which it is done; nil: any.
-        var seen: Release?
-        /// Ownership that entitles this node of a cluster to it; nil: none is asked for.
-        var ownership: Ownership?
+        let decision: ReleaseDecision
     }
 
     /// A request for an open proposal to become the next version.
@@ -92,7 +81,7 @@ enum Candidate: Sendable {
         case .rollback(let rollback): rollback.user.email.isEmpty ? rollback.user.name : rollback.user.email
         case .adopt: "source"
         case .approve(let approval): approval.by.principal
-        case .release(let change): change.by
+        case .release(let change): change.decision.by
         }
     }
 
@@ -232,5 +221,25 @@ extension VersionMetadata {
 extension String {
     fileprivate var withoutNULs: String {
         utf8.contains(0) ? filter { !$0.unicodeScalars.contains("\0") } : self
+    }
+}
+
+/// Decision about an open release.
+package struct ReleaseDecision: Sendable {
+    /// Author, for the release's events.
+    let by: String
+    let reason: String?
+    /// Figures that a gate saw.
+    let figures: JSONValue?
+    /// State that it was decided on, and the only one in which it is done; nil: any.
+    let seen: Release?
+    /// Ownership that entitles this node of a cluster to it; nil: none is asked for.
+    let ownership: Ownership?
+
+    package init(
+        by: String, reason: String? = nil, figures: JSONValue? = nil, seen: Release? = nil,
+        under ownership: Ownership? = nil
+    ) {
+        (self.by, self.reason, self.figures, self.seen, self.ownership) = (by, reason, figures, seen, ownership)
     }
 }

@@ -12,10 +12,7 @@ package struct ReplicaState: Sendable, Hashable {
     package let isWhole: Bool
 
     package init(epoch: Epoch, head: CommitSequence, publish: String, isWhole: Bool) {
-        self.epoch = epoch
-        self.head = head
-        self.publish = publish
-        self.isWhole = isWhole
+        (self.epoch, self.head, self.publish, self.isWhole) = (epoch, head, publish, isWhole)
     }
 }
 
@@ -31,10 +28,7 @@ package struct SharedVersion: Sendable {
     package let releases: [Release]
 
     package init(change: TemplateChange, content: [UInt8]?, publish: String, releases: [Release] = []) {
-        self.change = change
-        self.content = content
-        self.publish = publish
-        self.releases = releases
+        (self.change, self.content, self.publish, self.releases) = (change, content, publish, releases)
     }
 }
 
@@ -55,8 +49,8 @@ package struct PendingVersion: Sendable {
     package var ownership: Ownership? {
         switch candidate {
         case .adopt(let adoption, _): adoption.ownership
-        case .release(let change): change.ownership
-        case .rollback(let rollback): rollback.ends?.ownership
+        case .release(let change): change.decision.ownership
+        case .rollback(let rollback): rollback.ends?.decision.ownership
         case .publish, .approve: nil
         }
     }

@@ -47,18 +47,11 @@ extension TemplateStore {
 
     /// Changes an open release; returns when that is durable, and what it reaches is announced.
     ///
-    /// - Parameters:
-    ///   - by: who does it, for the release's events.
-    ///   - figures: what a gate saw.
-    ///   - seen: the state that it was decided on, and the only one in which it is done; nil: any.
-    ///   - ownership: entitles this node of a cluster to it; nil: none is asked for.
     /// - Throws: ``StoreError/noRelease(_:)``, ``StoreError/releaseRefused(_:)`` where it cannot be done now.
     package func change(
-        releaseOf scope: Scope, _ action: ReleaseAction, by: String, reason: String? = nil, figures: JSONValue? = nil,
-        seen: Release? = nil, under ownership: Ownership? = nil
+        releaseOf scope: Scope, _ action: ReleaseAction, _ decision: ReleaseDecision
     ) async throws(StoreError) -> Release {
-        let change = Candidate.ReleaseChange(
-            scope: scope, action: action, by: by, reason: reason, figures: figures, seen: seen, ownership: ownership)
+        let change = Candidate.ReleaseChange(scope: scope, action: action, decision: decision)
         if authority != nil {
             _ = try await commit(.release(change))
             guard let release = release(of: scope) else { throw .noRelease(scope) }
@@ -72,23 +65,17 @@ extension TemplateStore {
 
     /// Ends an open release: the content of before becomes the next version, and the clients that were told of the
     /// release's are told of it.
-    ///
-    /// - Parameters:
-    ///   - seen: see ``change(releaseOf:_:by:reason:figures:seen:under:)``.
-    ///   - ownership: as well.
     package func rollBack(
-        releaseOf scope: Scope, by: String, reason: String?, user: UpdateUser = UpdateUser(),
-        origin: UpdateOrigin = .restAPI, figures: JSONValue? = nil, seen: Release? = nil,
-        under ownership: Ownership? = nil
+        releaseOf scope: Scope, _ decision: ReleaseDecision, user: UpdateUser = UpdateUser(),
+        origin: UpdateOrigin = .restAPI
     ) async throws(StoreError) -> StoredVersion {
-        var open = seen
+        var open = decision.seen
         if open == nil { open = await newestRelease(of: scope) }
         guard let release = open, release.isOpen else { throw .noRelease(scope) }
         var rollback = Candidate.Rollback(
             scope: scope, target: release.base, precondition: .any, user: user, origin: origin,
             description: "Rollback of the release of version \(release.version)", idempotencyKey: nil)
-        rollback.ends = Candidate.ReleaseEnd(
-            version: release.version, by: by, reason: reason, figures: figures, seen: seen, ownership: ownership)
+        rollback.ends = Candidate.ReleaseEnd(version: release.version, decision: decision)
         return try await commit(.rollback(rollback))
     }
 
@@ -99,8 +86,9 @@ extension TemplateStore {
         guard var release = release(of: change.scope), release.isOpen,
             currentTemplates[change.scope]?.version == release.version
         else { throw .noRelease(change.scope) }
-        try release.require(change.seen)
-        let (by, reason) = (change.by, change.reason)
+        let decision = change.decision
+        try release.require(decision.seen)
+        let (by, reason) = (decision.by, decision.reason)
         do throws(Release.Refusal) {
             switch change.action {
             case .proceed:
@@ -111,7 +99,7 @@ extension TemplateStore {
                 }
             case .advance: try release.advance(sequence: sequence, at: now, by: by, reason: reason)
             case .promote: try release.promote(sequence: sequence, at: now, by: by, reason: reason)
-            case .pause: try release.pause(at: now, by: by, reason: reason, figures: change.figures)
+            case .pause: try release.pause(at: now, by: by, reason: reason, figures: decision.figures)
             case .resume: try release.resume(at: now, by: by, reason: reason)
             }
         } catch {
@@ -177,9 +165,11 @@ extension TemplateStore {
             if var open = release(of: scope), open.isOpen {
                 if case .rollback(let rollback) = candidate, let end = rollback.ends {
                     guard end.version == open.version else { throw StoreError.noRelease(scope) }
-                    try open.require(end.seen)
+                    let decision = end.decision
+                    try open.require(decision.seen)
                     try open.rollBack(
-                        to: version.version, at: now, by: end.by, reason: end.reason, figures: end.figures)
+                        to: version.version, at: now, by: decision.by, reason: decision.reason,
+                        figures: decision.figures)
                     return [open]
                 }
                 try open.supersede(

@@ -31,7 +31,7 @@ import Testing
         _ = try await c.change(.pause, by: "carol")
         _ = try await a.change(.resume, by: "ada")
         _ = try await b.change(.promote, by: "bob")
-        _ = try await c.store.rollBack(releaseOf: .shared, by: "carol", reason: "crashes")
+        _ = try await c.store.rollBack(releaseOf: .shared, ReleaseDecision(by: "carol", reason: "crashes"))
         let first = try await release(a)
         for running in nodes {
             #expect(try await release(running) == first)
@@ -101,8 +101,8 @@ import Testing
         }
         await #expect(throws: StoreError.self) {
             _ = try await running.store.rollBack(
-                releaseOf: .shared, by: "gate:loss", reason: nil, seen: seen,
-                under: Ownership(assignment: assignment, token: 7))
+                releaseOf: .shared,
+                ReleaseDecision(by: "gate:loss", seen: seen, under: Ownership(assignment: assignment, token: 7)))
         }
         #expect(try await release(running) == seen && running.store.head() == 2)
         let next = try await running.change(
@@ -168,7 +168,7 @@ import Testing
         let running = try await Running("a", log)
         _ = try await running.put("1")
         _ = try await running.stage("2")
-        _ = try await running.store.rollBack(releaseOf: .shared, by: "ada", reason: nil)
+        _ = try await running.store.rollBack(releaseOf: .shared, ReleaseDecision(by: "ada"))
         _ = try await running.put("4")
         log.state.withLock { state in
             var logMetadata = state.logMetadata
@@ -215,6 +215,6 @@ extension Running {
     fileprivate func change(
         _ action: ReleaseAction, by author: String = "test", seen: Release? = nil, under ownership: Ownership? = nil
     ) async throws -> Release {
-        try await store.change(releaseOf: .shared, action, by: author, seen: seen, under: ownership)
+        try await store.change(releaseOf: .shared, action, ReleaseDecision(by: author, seen: seen, under: ownership))
     }
 }

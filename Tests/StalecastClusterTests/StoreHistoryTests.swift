@@ -41,7 +41,7 @@ import Testing
         defer { store.close() }
         for value in ["1", "2", "3"] { try await publish(value, to: store) }
         try await publish("4", to: store, isStaged: true)
-        _ = try await store.change(releaseOf: .shared, .advance, by: "test")
+        _ = try await store.change(releaseOf: .shared, .advance, ReleaseDecision(by: "test"))
         let history = try StoreHistory(of: store, node: "a")
         let (entries, count, logMetadata) = try await laid(history)
         #expect(count == 4 && entries.map(\.sequence) == [1, 2, 3, 4, 5])

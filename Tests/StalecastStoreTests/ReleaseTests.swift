@@ -36,11 +36,11 @@ import Testing
         try await store.put("1")
         _ = try await stage("2", on: store, ["every": "1m", "bake": "1m"])
         #expect(store.head() == 2 && store.release(of: .demo)?.told == 100)
-        _ = try await store.change(releaseOf: .demo, .proceed, by: "schedule")
+        _ = try await store.change(releaseOf: .demo, .proceed, ReleaseDecision(by: "schedule"))
         #expect(store.head() == 2, "nothing is due yet")
         for _ in 0..<3 {
             advance(seconds: 60)
-            _ = try await store.change(releaseOf: .demo, .proceed, by: "schedule")
+            _ = try await store.change(releaseOf: .demo, .proceed, ReleaseDecision(by: "schedule"))
         }
         let release = try #require(store.release(of: .demo))
         #expect(release.state == .released && release.reached.map(\.sequence) == [2, 3, 4] && store.head() == 4)
@@ -61,12 +61,12 @@ import Testing
         try await store.put("1")
         _ = try await stage("2", on: store, ["every": "0s"])
         try reopen()
-        _ = try await store.change(releaseOf: .demo, .pause, by: "a", reason: "why")
+        _ = try await store.change(releaseOf: .demo, .pause, ReleaseDecision(by: "a", reason: "why"))
         try reopen()
         #expect(store.release(of: .demo)?.events.last?.reason == "why")
-        _ = try await store.change(releaseOf: .demo, .promote, by: "a")
+        _ = try await store.change(releaseOf: .demo, .promote, ReleaseDecision(by: "a"))
         try reopen()
-        #expect(try await store.rollBack(releaseOf: .demo, by: "b", reason: nil).template.greeting == "1")
+        #expect(try await store.rollBack(releaseOf: .demo, ReleaseDecision(by: "b")).template.greeting == "1")
         try reopen()
         let release = try #require(store.release(of: .demo))
         #expect(release.state == .rolledBack && release.successor == 3 && release.told == 10_000)
@@ -88,10 +88,11 @@ import Testing
         publish.supersedes = true
         _ = try await store.publish(publish)
         #expect(store.release(of: .demo)?.state == .superseded)
-        #expect(await storeError { try await store.change(releaseOf: .demo, .promote, by: "a") } == .noRelease(.demo))
+        let ended = await storeError { try await store.change(releaseOf: .demo, .promote, ReleaseDecision(by: "a")) }
+        #expect(ended == .noRelease(.demo))
         // A release that all clients have is no obstacle for the next.
         _ = try await stage("4", on: store)
-        _ = try await store.change(releaseOf: .demo, .promote, by: "a")
+        _ = try await store.change(releaseOf: .demo, .promote, ReleaseDecision(by: "a"))
         #expect(store.release(of: .demo)?.state == .baking)
         _ = try await stage("5", on: store, supersedes: true)
         #expect(store.release(of: .demo)?.version == 5 && store.release(of: .demo)?.base == 4)
@@ -106,15 +107,17 @@ import Testing
         _ = try await stage("2", on: store, ["stages": ["1%", "10%", "100%"], "every": "0s"])
         let first = try #require(store.release(of: .demo))
         #expect(first.told == 100 && first.nextStepAt == nil)
-        let second = try await store.change(releaseOf: .demo, .advance, by: "key:ada", reason: "it is well")
+        let second = try await store.change(
+            releaseOf: .demo, .advance, ReleaseDecision(by: "key:ada", reason: "it is well"))
         #expect(second.told == 1000 && second.state == .ramping)
         #expect(second.events.last?.kind == .advanced && second.events.last?.by == "key:ada")
         // A paused one too: the operator who takes it on has decided.
-        _ = try await store.change(releaseOf: .demo, .pause, by: "gate:loss")
-        let third = try await store.change(releaseOf: .demo, .advance, by: "key:ada")
+        _ = try await store.change(releaseOf: .demo, .pause, ReleaseDecision(by: "gate:loss"))
+        let third = try await store.change(releaseOf: .demo, .advance, ReleaseDecision(by: "key:ada"))
         #expect(third.told == 10_000 && third.state == .baking)
-        _ = try await store.change(releaseOf: .demo, .pause, by: "key:ada")
-        guard case .releaseRefused = await storeError({ try await store.change(releaseOf: .demo, .advance, by: "a") })
+        _ = try await store.change(releaseOf: .demo, .pause, ReleaseDecision(by: "key:ada"))
+        let refusal = await storeError { try await store.change(releaseOf: .demo, .advance, ReleaseDecision(by: "a")) }
+        guard case .releaseRefused = refusal
         else { return #expect(Bool(false), "there is no stage after the last") }
     }
 
@@ -127,7 +130,7 @@ import Testing
         store.beginSweep()
         try await store.put("sweep", in: .demoServer)
         #expect(try await store.version(3, of: .demo) != nil)
-        #expect(try await store.rollBack(releaseOf: .demo, by: "a", reason: nil).template.greeting == "3")
+        #expect(try await store.rollBack(releaseOf: .demo, ReleaseDecision(by: "a")).template.greeting == "3")
     }
 
     /// What `kill -9` leaves is a copy of the files at any moment: version and release are in it together, or neither.
@@ -140,7 +143,7 @@ import Testing
         _ = try await stage("2", on: store)
         let after = try TemporaryDirectory()
         try directory.copy(names, to: after)
-        _ = try await store.change(releaseOf: .demo, .promote, by: "a")
+        _ = try await store.change(releaseOf: .demo, .promote, ReleaseDecision(by: "a"))
         let later = try TemporaryDirectory()
         try directory.copy(names, to: later)
         store.close()
@@ -162,7 +165,7 @@ import Testing
         let steps = Mutex(0)
         store.setReleaseHandler { _, _ in steps.withLock { $0 += 1 } }
         FaultyFileSystem.arm(directory.database + "-wal", .sync)
-        let error = await storeError { try await store.change(releaseOf: .demo, .promote, by: "a") }
+        let error = await storeError { try await store.change(releaseOf: .demo, .promote, ReleaseDecision(by: "a")) }
         FaultyFileSystem.disarm(directory.database + "-wal")
         #expect(error?.isOutcomeUnknown == true && steps.withLock { $0 } == 0)
         #expect(store.release(of: .demo)?.told == 100)

@@ -95,7 +95,7 @@ extension TemplateResource {
         let actor = call.principal?.actor ?? "stranger"
         let release = try await store(commits: true) { () async throws(StoreError) in
             try await store.change(
-                releaseOf: scope, action, by: actor, reason: reason, seen: try await seen(at: percent))
+                releaseOf: scope, action, ReleaseDecision(by: actor, reason: reason, seen: try await seen(at: percent)))
         }
         note(release, reason, call)
         return answer(release, call)
@@ -107,8 +107,8 @@ extension TemplateResource {
         let (user, origin, actor) = (call.updateUser, call.updateOrigin, call.principal?.actor ?? "stranger")
         let version = try await store(commits: true) { () async throws(StoreError) in
             try await store.rollBack(
-                releaseOf: scope, by: actor, reason: reason, user: user, origin: origin,
-                seen: try await seen(at: percent))
+                releaseOf: scope, ReleaseDecision(by: actor, reason: reason, seen: try await seen(at: percent)),
+                user: user, origin: origin)
         }
         call.note.published(version)
         guard let release = store.release(of: scope) else { throw .notFound("Requested entity was not found.") }

@@ -52,20 +52,18 @@ struct ReleaseKeeper: Sendable {
             switch release.decision(decisive, at: .now()) {
             case .goOn:
                 guard isConductor, release.due(at: .now()) != nil else { return }
-                _ = try await store.change(
-                    releaseOf: release.scope, .proceed, by: Release.schedule, seen: release, under: ownership)
+                let decision = ReleaseDecision(by: Release.schedule, seen: release, under: ownership)
+                _ = try await store.change(releaseOf: release.scope, .proceed, decision)
             case .pause(let gate):
-                let paused = try await store.change(
-                    releaseOf: release.scope, .pause, by: Release.gatePrefix + gate.name, reason: gate.detail,
-                    figures: gate.json, seen: release, under: ownership)
+                let decision = gate.decision(over: release, under: ownership)
+                let paused = try await store.change(releaseOf: release.scope, .pause, decision)
                 copies.audit.write("pauseRelease", gate.auditEntry(paused, .paused))
                 log("gate pauses the release", release, gate)
             case .rollBack(let gate):
                 let entry = gate.auditEntry(release, .rolledBack)
                 _ = try await copies.recording("rollbackRelease", entry) { () throws(StoreError) in
                     try await store.rollBack(
-                        releaseOf: release.scope, by: Release.gatePrefix + gate.name, reason: gate.detail,
-                        figures: gate.json, seen: release, under: ownership)
+                        releaseOf: release.scope, gate.decision(over: release, under: ownership))
                 }
                 log("gate rolls the release back", release, gate)
             }
@@ -98,6 +96,13 @@ struct ReleaseKeeper: Sendable {
                 "scope": "\(release.scope)", "version": "\(release.version)", "gate": "\(gate.name)",
                 "figures": "\(String(decoding: gate.json.encoded(), as: UTF8.self))",
             ])
+    }
+}
+
+extension GateReading {
+    fileprivate func decision(over release: Release, under ownership: Ownership?) -> ReleaseDecision {
+        ReleaseDecision(
+            by: Release.gatePrefix + name, reason: detail, figures: json, seen: release, under: ownership)
     }
 }
 
