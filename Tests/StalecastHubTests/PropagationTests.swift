@@ -228,9 +228,9 @@ import Testing
         crowd.publish(1)
         let other = Scope.server
         crowd.book.resume(.make(1, scope: other), on: [crowd.hub.board.push])
-        crowd.book.joined(
-            Crowd.client("b"), other, topics: [crowd.hub.board.push], isPoll: false, held: 0, head: 0,
-            address: (1, false))
+        let arrival = ClientArrival(
+            Crowd.client("b"), other, topics: [crowd.hub.board.push], isPoll: false, held: 0, head: 0)
+        crowd.book.joined(arrival, address: (1, false))
         try crowd.book.claimed(
             Crowd.client("b"), other, ClientReport(.failed, 1, error: "no"), address: (1, false))
         #expect(crowd.clients().failed == 0 && crowd.book.propagation(of: other)?.clients.failed == 1)

@@ -99,3 +99,23 @@ package struct ClientIdentity: Sendable, Hashable {
         return a ^ b ^ c ^ d
     }
 }
+
+/// Begin of a client's stream or held poll in one scope.
+package struct ClientArrival: Sendable {
+    let client: ClientIdentity
+    let scope: Scope
+    let topics: Set<Topic.Index>
+    let isPoll: Bool
+    /// The version that it has by its own word; 0 when it names none.
+    let held: VersionNumber
+    /// Newest sequence that its loop had announced: the audience of a newer version includes it.
+    let head: CommitSequence
+
+    package init(
+        _ client: ClientIdentity, _ scope: Scope, topics: Set<Topic.Index>, isPoll: Bool, held: VersionNumber,
+        head: CommitSequence
+    ) {
+        (self.client, self.scope, self.topics) = (client, scope, topics)
+        (self.isPoll, self.held, self.head) = (isPoll, held, head)
+    }
+}

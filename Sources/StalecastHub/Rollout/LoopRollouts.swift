@@ -46,7 +46,7 @@ package struct LoopRollouts {
         guard let place = versions[change.scope]?.lastIndex(where: { $0.sequence == change.sequence }) else { return }
         guard let streams = versions[change.scope]?[place].streamCounts.streams else { return }
         versions[change.scope]?[place].streamCounts.polls += polls
-        // A loop with nobody to tell takes announcements late.
+        // A loop without subscribers takes announcements late.
         if streams + polls > 0 { versions[change.scope]?[place].streamCounts.nanoseconds = nanoseconds }
     }
 
@@ -107,9 +107,10 @@ extension RolloutTracker {
             // A poll with a cursor has got what was told up to there; a stream's cursor says what it heard.
             let told = topics.compactMap { board[$0].latest?.version }.max() ?? 0
             let answered = isPoll ? board.version(of: scope, at: point.cursor).map { min($0, told) } : nil
-            joined(
+            let arrival = ClientArrival(
                 client, scope, topics: Set(topics), isPoll: isPoll, held: max(point.have ?? 0, answered ?? 0),
-                head: board.headSequence, address: address)
+                head: board.headSequence)
+            joined(arrival, address: address)
             return client.key(in: scope)
         }
     }

@@ -105,27 +105,22 @@ struct RolloutState {
     // MARK: Clients
 
     /// A stream or a held poll of a client began.
-    ///
-    /// - Parameters:
-    ///   - held: the version it has by its own word, 0 when it says nothing.
-    ///   - head: what its loop had announced: a newer version finds it in its audience.
-    ///   - address: nil has no limit of its own.
-    mutating func joined(
-        _ client: ClientIdentity, _ scope: Scope, topics: Set<Topic.Index>, isPoll: Bool, held: VersionNumber,
-        head: CommitSequence, address: (key: UInt64, isLimited: Bool), at now: UInt64
-    ) {
+    mutating func joined(_ arrival: ClientArrival, address: (key: UInt64, isLimited: Bool), at now: UInt64) {
+        let (client, scope, topics, isPoll) = (arrival.client, arrival.scope, arrival.topics, arrival.isPoll)
         guard let place = place(of: client, scope, address, at: now) else { return }
         let number = names.number(of: topics, in: &table, at: tenths(now))
         table.entries[place].topics = number
         if isPoll { table.entries[place].polls += table.entries[place].polls == .max ? 0 : 1 }
         if !isPoll { table.entries[place].streams += table.entries[place].streams == .max ? 0 : 1 }
         table.entries[place].isPresent = true
-        raise(place, scope, fetched: held, active: client.active ?? 0, at: now)
+        raise(place, scope, fetched: arrival.held, active: client.active ?? 0, at: now)
         let fetched = table.entries[place].fetched
         // Another node may have answered it before it came here.
         if fetched == 0 { tell(place, scope) }
         for index in (rollouts[scope] ?? []).indices.reversed() {
-            guard let rollout = rollouts[scope]?[index], rollout.sequence > head || rollout.isPartial else { break }
+            guard let rollout = rollouts[scope]?[index], rollout.sequence > arrival.head || rollout.isPartial else {
+                break
+            }
             guard (table.entries[place].cohort | table.entries[place].gone) & rollout.bit == 0,
                 !rollout.topics.isDisjoint(with: topics), rollout.isPartial || fetched < rollout.number
             else { continue }

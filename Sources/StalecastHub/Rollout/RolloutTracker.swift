@@ -93,15 +93,9 @@ package final class RolloutTracker: Sendable {
     }
 
     /// A stream or a held poll began; see ``RolloutState``.
-    package func joined(
-        _ client: ClientIdentity, _ scope: Scope, topics: Set<Topic.Index>, isPoll: Bool, held: VersionNumber,
-        head: CommitSequence, address: Address
-    ) {
+    package func joined(_ arrival: ClientArrival, address: Address) {
         let now = clock()
-        state.withLock {
-            $0.versions.joined(
-                client, scope, topics: topics, isPoll: isPoll, held: held, head: head, address: address, at: now)
-        }
+        state.withLock { $0.versions.joined(arrival, address: address, at: now) }
     }
 
     /// A client's streams moved to the topics of its stage.
