@@ -84,3 +84,103 @@ package struct EncodedMessageCache {
     /// Forgets everything: bindings changed, so that a topic means something else.
     package mutating func removeAll() { encodedMessages.removeAll() }
 }
+
+/// Position that a subscriber reports.
+package struct ResumePoint: Sendable, Hashable {
+    /// The text of `Last-Event-ID` or of the cursor parameter; nil or empty when the client has none.
+    package var cursor: String?
+    /// The version the client holds; nil when it did not say.
+    package var have: VersionNumber?
+
+    package init(cursor: String? = nil, have: VersionNumber? = nil) {
+        self.cursor = cursor.flatMap { $0.isEmpty ? nil : $0 }
+        self.have = have
+    }
+}
+
+/// Messages that a subscriber is owed at the moment it subscribes.
+package struct Opening: Sendable {
+    /// The client must forget what it thinks it knows; `messages` then has the newest of every topic.
+    package let reset: ResetReason?
+    /// Messages in cursor order, at most one per topic and scope.
+    package let messages: [Debt]
+    /// Everything up to here is covered by `messages`.
+    package let head: Cursor
+
+    /// Reason why a cursor cannot be used; raw values are on the wire.
+    package enum ResetReason: String, Sendable {
+        case malformed
+        case unknownEpoch = "unknown-epoch"
+        case futureCursor = "future-cursor"
+    }
+}
+
+extension TopicBoard {
+    /// Decides what a subscriber of `topics` is owed, by comparing state. A cursor wins over `have`.
+    package func opening(for topics: some Sequence<Topic.Index>, from point: ResumePoint) -> Opening {
+        guard let text = point.cursor else {
+            let messages = point.have.map { owed(to: topics, have: $0) } ?? []
+            return Opening(reset: nil, messages: messages, head: head)
+        }
+        guard let cursor = Cursor(text) else { return void(.malformed, topics) }
+        guard cursor.epoch == epoch else { return void(.unknownEpoch, topics) }
+        guard cursor.sequence <= headSequence else { return void(.futureCursor, topics) }
+        return Opening(reset: nil, messages: owed(to: topics, after: cursor.sequence), head: head)
+    }
+
+    private func void(_ reason: Opening.ResetReason, _ topics: some Sequence<Topic.Index>) -> Opening {
+        Opening(reset: reason, messages: newest(of: topics), head: head)
+    }
+}
+
+/// Announcements that came while a shard was busy, reduced to the newest of each topic.
+package struct AnnouncementBatch: Sendable {
+    /// The head before the first of them.
+    package let before: CommitSequence
+    /// Announcements in cursor order; each with those of its messages that no later one of the batch replaces.
+    package let announcements: [TopicBoard.Announcement]
+    /// The topics of the messages left out, one entry each.
+    package let skipped: [Topic.Index]
+}
+
+extension TopicBoard {
+    /// Applies announcements in order and leaves only what is worth sending: of several messages of one topic the last
+    /// one, as seen from the version before all of them.
+    package mutating func apply(_ run: [TopicBoard.Announcement], cache: inout EncodedMessageCache) -> AnnouncementBatch
+    {
+        let before = headSequence
+        for announcement in run { apply(announcement) }
+        guard run.count > 1 else { return AnnouncementBatch(before: before, announcements: run, skipped: []) }
+        var skipped: [Topic.Index] = []
+        var kept: [TopicBoard.Announcement] = []
+        for announcement in run {
+            var encodedMessages: [(topic: Topic.Index, encodedMessage: EncodedMessage)] = []
+            for (topic, encodedMessage) in announcement.encodedMessages {
+                if self[topic].latest?.sequence == announcement.change.sequence {
+                    encodedMessages.append(
+                        (topic, self.encodedMessage(topic, encodedMessage, heldBefore: before, &cache)))
+                } else {
+                    skipped.append(topic)
+                }
+            }
+            guard !encodedMessages.isEmpty else { continue }
+            kept.append(
+                TopicBoard.Announcement(
+                    change: announcement.change, audience: announcement.audience, encodedMessages: encodedMessages,
+                    pacedOverMs: announcement.pacedOverMs,
+                    announcedAt: announcement.announcedAt))
+        }
+        return AnnouncementBatch(before: before, announcements: kept, skipped: skipped)
+    }
+
+    /// The message as a subscriber must see it that holds what was in force at `sequence`.
+    private func encodedMessage(
+        _ topic: Topic.Index, _ live: EncodedMessage, heldBefore sequence: CommitSequence,
+        _ cache: inout EncodedMessageCache
+    ) -> EncodedMessage {
+        let held = histories[live.message.change.scope]?.version(
+            at: sequence, below: live.message.change.version)
+        if let held, let since = live.message.since, since <= held { return live }
+        return cache.encodedMessage(for: Debt(topic: topic, sequence: live.sequence, since: held), on: self)
+    }
+}

@@ -1,4 +1,7 @@
 package import StalecastAccess
+package import StalecastHTTP
+package import StalecastHub
+import StalecastWire
 
 /// Rules for listening and fetching; part of ``EdgeSettings``.
 package struct EdgeAccess: Sendable, Equatable {
@@ -41,5 +44,234 @@ package struct EdgeAccess: Sendable, Equatable {
     func currentPrincipal(of number: Int32) -> Principal? {
         guard mode == .enforce, let authorizer else { return nil }
         return authorizer.currentPrincipal(of: number)
+    }
+}
+
+/// Topics that a request may hear: each is one name in one scope, or the client's stage of it. The fan-out checks no
+/// permission any more.
+package struct AdmittedTopics {
+    var known: [Topic.Index]
+    /// Names without a topic, or whose topics this principal may not hear; a client cannot tell the two apart.
+    let unknown: [TopicName]
+    /// See ``Principal/number``.
+    var principal: Int32 = 0
+    /// See ``APIKeys/mark(_:)``.
+    var apiKey: UInt32 = 0
+    /// Milliseconds until the credential expires; nil: it does not.
+    var expiresInMs: Int?
+}
+
+extension EdgeSettings {
+    /// Decides which topics a request may hear, by their decoded and resolved names. A refusal does not show which
+    /// topics exist.
+    ///
+    /// - Parameter counts: false for a request that was decided before, so that its refusal is counted once.
+    package func admit(_ request: StreamRequest, on board: TopicBoard, counts: Bool) throws(GoogleError)
+        -> AdmittedTopics
+    {
+        var admitted = try decide(request, on: board, counts: counts)
+        admitted.apiKey = APIKeys.mark(request.credentials.plainKey)
+        if board.isSplit { admitted.known = board.seats(of: admitted.known, for: request.clientKey) }
+        return admitted
+    }
+
+    /// Whether something changed that may have taken a running stream's right from it.
+    func mayRevoke(after former: EdgeSettings) -> Bool { access != former.access || keys != former.keys }
+
+    private func decide(
+        _ request: StreamRequest, on board: TopicBoard, counts: Bool
+    ) throws(GoogleError) -> AdmittedTopics {
+        if access.mode == .enforce { return try permitted(request, on: board, counts: counts) }
+        try keys.check(request.credentials.plainKey)
+        let (known, unknown) = try request.topics(on: board)
+        var admitted = AdmittedTopics(known: known, unknown: unknown)
+        if access.mode == .observe {
+            do throws(GoogleError) {
+                // Kept for a reload that enforces: it must end only streams whose credential is not enough.
+                admitted.principal = try permitted(request, on: board, counts: counts).principal
+            } catch {
+                // Mode `observe` ignores a refusal. Only an unverified token is reported, so that it is verified once.
+                if counts, request.credentials.verdict == nil, error == .denied(.unverified) { throw error }
+            }
+        }
+        return admitted
+    }
+
+    private func permitted(
+        _ request: StreamRequest, on board: TopicBoard, counts: Bool
+    ) throws(GoogleError) -> AdmittedTopics {
+        let principal = try principal(request.credentials, counts: counts, of: request.words)
+        func refused(_ reason: Denial) -> GoogleError { deny(reason, request.credentials, counts, request.words) }
+        if case .redeemed(let ticket)? = request.credentials.verdict, !ticket.opens(request, on: board) {
+            throw refused(.notGranted)
+        }
+        // Before anything is looked for: that takes longer where there is something.
+        guard request.isAbout(principal, on: board) else { throw refused(.notGranted) }
+        let known = try request.topics(on: board).known.filter { principal.may(.watch, topic: board[$0]) }
+        guard !known.isEmpty else { throw .unknownTopic }
+        let unknown = request.topics.filter { name in !known.contains { board[$0].name == name } }
+        return AdmittedTopics(
+            known: known, unknown: unknown, principal: principal.number, expiresInMs: principal.expiresInMs)
+    }
+
+    /// Checks whether a request that is answered at once is permitted.
+    ///
+    /// - Parameter isPermitted: asked for a principal that is known.
+    func check(
+        _ credentials: Credentials, of words: @autoclosure () -> String, _ isPermitted: (Principal) -> Bool
+    ) throws(GoogleError) {
+        if access.mode == .off { return try keys.check(credentials.plainKey) }
+        do throws(GoogleError) {
+            let principal = try principal(credentials, counts: true, of: words())
+            if !isPermitted(principal) { throw deny(.notGranted, credentials, true, words()) }
+        } catch {
+            if access.mode == .enforce { throw error }
+        }
+        if access.mode == .observe { try keys.check(credentials.plainKey) }
+    }
+
+    /// Like `check`, but silent: records no error and no count. Always true unless grants decide.
+    func permits(_ credentials: @autoclosure () -> Credentials, _ isPermitted: (Principal) -> Bool) -> Bool {
+        guard access.mode == .enforce, let authorizer = access.authorizer else { return true }
+        // The check itself gives the caller the reason.
+        guard let principal = try? authorizer.admit(credentials(), at: .edge) else { return false }
+        return isPermitted(principal)
+    }
+
+    /// Whether a fetch may be answered. Counts and logs nothing: where this is false, ``check(_:of:_:)`` says why.
+    func mayFetch(_ credentials: Credentials, from scope: Scope) -> Bool {
+        if access.mode != .enforce, (try? keys.check(credentials.plainKey)) == nil { return false }
+        if access.mode == .off { return true }
+        // Refused: false.
+        guard let principal = try? access.authorizer?.admit(credentials, at: .edge) else { return false }
+        let isNobody = principal.kind == .anonymous && principal.grants.isEmpty
+        return !isNobody && principal.may(.fetch, in: scope)
+    }
+
+    private func principal(
+        _ credentials: Credentials, counts: Bool, of words: @autoclosure () -> String
+    ) throws(GoogleError) -> Principal {
+        guard let authorizer = access.authorizer else { throw .denied(.missing) }
+        let reason: Denial
+        do throws(Denial) {
+            let principal = try authorizer.admit(credentials, at: .edge)
+            guard principal.kind == .anonymous, principal.grants.isEmpty else { return principal }
+            reason = .missing
+        } catch {
+            reason = error
+        }
+        throw deny(reason, credentials, counts, words())
+    }
+
+    /// Counts a refusal that was decided outside this extension.
+    func countRefusal(_ reason: Denial, of request: FrontRequest) {
+        _ = deny(reason, request.credentials, true, request.loggedPath)
+    }
+
+    private func deny(
+        _ reason: Denial, _ credentials: Credentials, _ counts: Bool, _ words: @autoclosure () -> String
+    ) -> GoogleError {
+        if counts, reason != .unverified {
+            access.authorizer?.count(
+                reason, at: .edge, isEnforced: access.mode == .enforce, credentials, of: words())
+        }
+        return .denied(reason)
+    }
+}
+
+extension GoogleError {
+    /// One sentence for all reasons that have a status.
+    static func denied(_ reason: Denial) -> GoogleError {
+        switch reason.status {
+        case 400: return .invalidArgument("the request has two different credentials, or one of them twice; send one")
+        case 403:
+            return GoogleError(403, "the credential has no grant for this").with(
+                "WWW-Authenticate", "Bearer error=\"insufficient_scope\"")
+        case 429:
+            return GoogleError(429, "too many bad credentials from this address").with("Retry-After", "1")
+        case 503:
+            return GoogleError(503, "it cannot be said yet whether the credential is good; try again").with(
+                "Retry-After", "2")
+        default:
+            let error = reason == .missing ? "realm=\"stalecast\"" : "error=\"invalid_token\""
+            return GoogleError(
+                401, "this asks for a credential that is good; send Authorization: Bearer <key or token>"
+            ).with("WWW-Authenticate", "Bearer \(error)")
+        }
+    }
+}
+
+extension Principal {
+    /// Whether it may hear a topic, which is of one scope.
+    func may(_ action: AccessAction, topic: Topic) -> Bool {
+        may(action, in: topic.scope, topic.isInvalidation ? .all : .named(topic.name))
+    }
+
+    /// Milliseconds until the credential expires, at least 0; nil: it does not.
+    var expiresInMs: Int? {
+        expiresAt.map { end in
+            let (left, overflow) = end.microseconds.subtractingReportingOverflow(Timestamp.now().microseconds)
+            return overflow ? Int(Int32.max) : Int(min(max(0, left / 1000), Int64(Int32.max)))
+        }
+    }
+}
+
+extension Ticket {
+    /// Whether a request is for no more than the ticket was made for.
+    fileprivate func opens(_ request: StreamRequest, on board: TopicBoard) -> Bool {
+        func id(_ project: String?) -> String? { project.map { board.projectID($0)?.description ?? $0 } }
+        return request.topics.allSatisfy(topics.contains) && (project == nil || id(project) == id(request.project))
+            && (namespace == nil || namespace == request.namespace)
+    }
+}
+
+extension StreamRequest {
+    /// Whether the principal has a grant for such names. Only then may the answer say that a topic does not exist.
+    fileprivate func isAbout(_ principal: Principal, on board: TopicBoard) -> Bool {
+        guard let project = board.projectID(project)?.description ?? project else {
+            return principal.maySomewhere(.watch)
+        }
+        return topics.contains {
+            principal.may(.watch, project: project, namespace: namespace, kind.isOfScope ? .all : .named($0))
+        }
+    }
+
+    /// Words for the log.
+    fileprivate var words: String {
+        let path =
+            switch kind {
+            case .events: "/v1/events"
+            case .poll: "/v1/poll"
+            case .state: "/v1/state"
+            case .invalidations: ":streamFetchInvalidations"
+            case .pings: "ping"
+            }
+        return "\(path) \(project ?? "") \(topics.prefix(3).map(\.description).joined(separator: ","))"
+    }
+}
+
+/// The API keys of `edge.apiKeys`, which Firebase's clients must show; they name an app and are no secret of a person,
+/// yet are not logged.
+package struct APIKeys: Sendable, Equatable {
+    private let digests: [SecretDigest]
+
+    /// Makes the set of accepted keys; an empty one admits every caller.
+    package init(_ keys: [String]) { digests = keys.map { SecretDigest(of: $0) } }
+
+    /// Mark of the key that a stream showed, so that a reload that withdraws the key ends the stream; 0: none. With 32
+    /// bits a withdrawn key counts as another one for one in four billion.
+    static func mark(_ offered: String?) -> UInt32 { offered.map { mark(SecretDigest(of: $0)) } ?? 0 }
+
+    private static func mark(_ digest: SecretDigest) -> UInt32 { max(1, digest.mark) }
+
+    /// Whether a stream that showed the key of a mark may go on.
+    func admit(_ mark: UInt32) -> Bool { digests.isEmpty || digests.contains { Self.mark($0) == mark } }
+
+    /// - Throws: 403.
+    func check(_ offered: String?) throws(GoogleError) {
+        guard !digests.isEmpty else { return }
+        guard let offered, digests.holds(SecretDigest(of: offered)) else {
+            throw GoogleError(403, "the API key is missing or not one of this server's")
+        }
     }
 }

@@ -196,3 +196,79 @@ extension Pacing.Pace {
         return .turns(Array(turn), of: fanOut.announcement, isLast: fanOut.isOver)
     }
 }
+
+/// The streams of a topic that are told of a change one after the other, evenly over a time: Firebase's SDKs fetch
+/// within three seconds whatever a message asks for. Pure: the loop that has the streams says the time and does the
+/// telling.
+package struct PacedFanOut<ID: Hashable & Sendable>: Sendable {
+    package let announcement: TopicBoard.Announcement
+    private let order: [ID]
+    private var next = 0
+    /// Start in milliseconds of any clock, as all times here.
+    private let startedAt: UInt64
+    private let length: UInt64
+
+    /// - Parameters:
+    ///   - first: those whom the fan-out before this one had not come to; they have waited longest.
+    ///   - others: the rest; where they begin moves on with each `turn`, so that no stream is always the last.
+    package init(
+        _ announcement: TopicBoard.Announcement, first: [ID] = [], others: [ID], turn: Int, at now: UInt64
+    ) {
+        self.announcement = announcement
+        startedAt = now
+        length = UInt64(clamping: announcement.pacedOverMs)
+        // By the golden section of a circle, which comes close to no place twice.
+        let start = others.isEmpty ? 0 : Int(Double(turn & 0xFFFF) * 0.618_033_988_75 * 1e6) % others.count
+        order = first + others[start...] + others[..<start]
+    }
+
+    /// Streams that it has not come to, also where they left meanwhile.
+    package var rest: ArraySlice<ID> { order[next...] }
+    package var isOver: Bool { next == order.count }
+
+    /// Streams whose turn came since the last call.
+    package mutating func due(at now: UInt64) -> ArraySlice<ID> {
+        let elapsed = min(now - min(startedAt, now), length)
+        let end = length == 0 ? order.count : Int(Double(order.count) * (Double(elapsed) / Double(length)))
+        defer { next = max(next, end) }
+        return order[next..<max(next, end)]
+    }
+}
+
+/// Schedule of the repeated message: the newest of a burst is said once more on Firebase's streams.
+///
+/// The JS SDK does not read while it waits up to three seconds and fetches; of the messages that have piled up it then
+/// takes the first and drops the others. When that first one is what the fetch has just brought, it is passed over and
+/// the newest is lost until the stream ends. So the last message of a burst comes again when every client reads, once;
+/// one that has the version already passes it over, or is told "no change". Messages that stand alone never come twice.
+package struct BurstEcho: Equatable {
+    /// Time when the last message was written; nil before the first. In milliseconds of any clock, as all times here.
+    private var lastAt: UInt64?
+    /// Time when the newest message is to be repeated; nil when it is not.
+    package private(set) var due: UInt64?
+
+    package init() {}
+
+    /// A message was written.
+    ///
+    /// - Parameter delayMs: messages closer to each other than this are a burst; it is also how long after the last one
+    ///   the echo follows.
+    package mutating func said(at now: UInt64, delayMs: UInt64) {
+        if let lastAt, now - lastAt < delayMs { due = now + delayMs }
+        lastAt = now
+    }
+
+    /// Notes that the same message was written to more streams: the last one counts as written now.
+    package mutating func saidMore(at now: UInt64, delayMs: UInt64) {
+        if due != nil { due = now + delayMs }
+        lastAt = now
+    }
+
+    /// True when the newest is to be said now; then, until there is another burst, not again.
+    package mutating func takeDue(at now: UInt64) -> Bool {
+        guard let due, due <= now else { return false }
+        self.due = nil
+        lastAt = nil
+        return true
+    }
+}
