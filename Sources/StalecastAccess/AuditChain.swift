@@ -2,7 +2,7 @@ import Crypto
 package import StalecastWire
 
 /// The chain of an audit log: lines of JSON, each with its number and the SHA-256 of the line before. A writer that
-/// changes, removes or adds a line breaks it, unless all that follows is written anew: compare the newest hash with one
+/// changes, removes or adds a line breaks it, unless all that follows is rewritten: compare the newest hash with one
 /// that was noted elsewhere.
 ///
 /// A line that was cut off in the middle, by the end of the process or a full disk, stays as it is. The next whole line

@@ -7,7 +7,7 @@ package struct ApplyStall {
     private var backoff = Backoff()
     private var failures = 0
 
-    /// Failures after which the log is looked at anew: an entry that cannot be stored may have been removed.
+    /// Failures after which the log is looked at again: an entry that cannot be stored may have been removed.
     private static let lasting = 5
 
     /// Whether it has failed that often.

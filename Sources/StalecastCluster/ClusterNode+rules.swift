@@ -82,7 +82,7 @@ extension ClusterNode {
     func page(after: CommitSequence, limit: Int) async throws(LogError) -> LogPage {
         let page = try await log.page(after: after, limit: limit)
         let logMetadata = page.logMetadata
-        // The replica of another history begins anew, and keeps its numbers.
+        // The replica of another history starts over, and keeps its numbers.
         if logMetadata == upkeep.floored || logMetadata.epoch != follower.epoch { return page }
         let own: NumberFloors
         do throws(StoreError) {
@@ -120,7 +120,7 @@ extension ClusterNode {
         }
     }
 
-    /// Begins another history with the log as it is; every node takes its versions anew, every client is told to
+    /// Begins another history with the log as it is; every node takes its versions again, every client is told to
     /// forget.
     ///
     /// - Throws: also when it is not known whether it was done.

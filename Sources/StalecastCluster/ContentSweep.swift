@@ -4,7 +4,7 @@ package import StalecastRecords
 package struct StoredContent: Sendable, Hashable {
     /// Digest as its entries name it: SHA-256, 64 hexadecimal digits in lower case.
     package let digest: String
-    /// Its pieces, and when each was stored last: a node that stores one anew makes another value of this.
+    /// Its pieces, and when each was stored last: a node that stores one again makes another value of this.
     package let revisions: [String: Int64]
 
     package init(digest: String, revisions: [String: Int64]) {
@@ -58,7 +58,7 @@ extension ClusterNode {
                     break
                 }
                 let more = try await contentsUsed(after: head)
-                // It was stored anew: a node is about to append it.
+                // It was stored again: a node is about to append it.
                 if more.head == head { break }
                 used.formUnion(more.used)
                 head = more.head

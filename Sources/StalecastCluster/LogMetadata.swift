@@ -105,7 +105,7 @@ package struct LogMetadata: Sendable, Hashable {
         set { document["keyCheck"] = newValue.map { .string($0) } }
     }
 
-    /// Given anew with each value by the log that stores it, so that no value comes twice: after a restore the same
+    /// Another one for each value that the log stores, so that no value comes twice: after a restore the same
     /// revision and the same rules could.
     package var stamp: String {
         get { document["stamp"]?.string ?? "" }

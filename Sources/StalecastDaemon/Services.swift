@@ -25,7 +25,7 @@ extension Daemon.Parts {
     /// Edge: serves until told to end, then drains.
     func serveEdge(drain: Duration, _ started: Startup) async throws {
         started.edgeListens(on: try await edge.start())
-        // Cancellation means another service failed: the drain is the right end all the same.
+        // Cancellation means another service failed: the drain is the right end anyway.
         try? await gracefulShutdown()
         await edge.drain(over: drain)
         try await edge.stop()

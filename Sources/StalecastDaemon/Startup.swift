@@ -182,7 +182,7 @@ package struct Watchdog {
         period = Self.interval(environment).map { .microseconds($0) / 3 }
     }
 
-    /// Microseconds after which systemd ends a process that says nothing; nil where it does not watch this process.
+    /// Microseconds without a sign of life after which systemd ends the process; nil where it does not watch this process.
     package static func interval(
         _ environment: [String: String] = ProcessInfo.processInfo.environment,
         process: Int32 = ProcessInfo.processInfo.processIdentifier

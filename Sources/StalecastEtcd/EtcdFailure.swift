@@ -10,7 +10,7 @@ package enum EtcdFailure: Error, Sendable, Hashable, CustomStringConvertible {
     case status(Int, String)
     /// The answer cannot be read.
     case malformed(String)
-    /// The caller's task was cancelled; what was sent may be done all the same.
+    /// The caller's task was cancelled; what was sent may be done anyway.
     case cancelled(isSent: Bool)
 
     package var description: String {

@@ -26,7 +26,7 @@ package struct EtcdFigures: Sendable {
             0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5,
         ])
 
-        /// Counts a call, but none whose caller was cancelled: that says nothing about etcd.
+        /// Counts a call, unless its caller was cancelled: that is no fault of etcd.
         mutating func count(_ failure: EtcdFailure?, seconds: Double) {
             if case .cancelled = failure { return }
             outcomes[failure.map { $0.isCertain ? .denied : .unknown } ?? .ok, default: 0] += 1

@@ -13,7 +13,7 @@ package final class EtcdRecords: SharedRecords {
 
     /// Records of one read: of 64 KiB each they are 13 MB.
     private static let pageSize = 200
-    /// A watch is begun anew after this long, and everything is read: known etcds have lost events.
+    /// A watch is restarted after this long, and everything is read: known etcds have lost events.
     private static let watchLifetime = Duration.seconds(600)
     /// Notices that wait; when there are more, the watch ends, and everything is read.
     private static let maxWatchEvents = 256

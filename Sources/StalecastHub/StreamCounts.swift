@@ -49,7 +49,7 @@ extension TopicBoard {
         return bound.filter { newest != nil && topics[$0].latest?.sequence == newest }.map(Topic.Index.init)
     }
 
-    /// The version of a scope that the holder of a cursor was told of; nil when the cursor says nothing.
+    /// The version of a scope that the holder of a cursor was told of; nil when the cursor does not tell.
     package func version(of scope: Scope, at cursor: String?) -> VersionNumber? {
         guard let cursor = cursor.flatMap(Cursor.init), cursor.epoch == epoch, cursor.sequence <= headSequence else {
             return nil

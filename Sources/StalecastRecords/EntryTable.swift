@@ -1,7 +1,7 @@
 import Synchronization
 
 /// One kind of the shared records as its target uses it: a copy in memory that follows them, changes that are decided
-/// anew when another node was quicker, and a pass over what is new for those who keep a copy on disk.
+/// again when another node was quicker, and a pass over what is new for those who keep a copy on disk.
 package final class EntryTable: Sendable {
     /// Change of an entry.
     package enum Change: Sendable {
@@ -27,7 +27,7 @@ package final class EntryTable: Sendable {
     private let state = Mutex(State())
     private let wakes = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
 
-    /// Number of times a change is decided anew when another node was quicker.
+    /// Number of times a change is decided again when another node was quicker.
     private static let attempts = 20
     /// Time that a change waits for the first read.
     private static let patience = Duration.seconds(5)
@@ -70,7 +70,7 @@ package final class EntryTable: Sendable {
         _ decide: () async throws(Failure) -> (Value, Change), failure: (LogError?) -> Failure
     ) async throws(Failure) -> Value {
         do throws(LogError) { try await untilRead() } catch {
-            // What it does at this node counts all the same. What it decides from nothing does not.
+            // What it does at this node counts anyway. What it decides from nothing does not.
             _ = try? await decide()
             throw failure(error)
         }

@@ -72,7 +72,7 @@ package struct NodeRecord: Sendable, Hashable {
         if age >= (unverifiedSeconds ?? 0) * 2 { unverifiedSeconds = age }
     }
 
-    /// Names of settings that differ at another node, in order; a node of a program that says nothing of that has none.
+    /// Names of settings that differ at another node, in order; a node whose program does not report them has none.
     /// An edge leaves out what it has no use for, so only what both name counts there.
     package func differences(from other: NodeRecord) -> [String] {
         if settings.isEmpty || other.settings.isEmpty { return [] }

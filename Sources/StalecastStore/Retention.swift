@@ -78,7 +78,7 @@ struct RetentionPace: Sendable {
 /// a machine that was resumed) would otherwise take versions away that do not come back when it does.
 ///
 /// Time counts as passed while the clock was read in steps shorter than the age; across a longer step, in either
-/// direction, the time is not known, and versions age anew from there: what is kept too long costs only space.
+/// direction, the time is not known, and versions age again from there: what is kept too long costs only space.
 struct ClockWitness: Sendable {
     private var last: Timestamp?
     private var steadySince: Timestamp?

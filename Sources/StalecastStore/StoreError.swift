@@ -1,7 +1,7 @@
 package import StalecastWire
 
 /// Why the store did not do what it was asked. For a publish, ``outcomeUnknown(_:)`` and ``outcomePending(publish:)`` say
-/// that the version may have been committed all the same: never answer them with 503. Every other error means
+/// that the version may have been committed anyway: never answer them with 503. Every other error means
 /// *certainly not committed*.
 package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The precondition's version is not the current one. `expected` is nil when the ETag carries no number.

@@ -28,8 +28,8 @@ extension TemplateStore {
         return replica
     }
 
-    /// Begins the replica anew where it is of another history, and copies what it held aside first; or where it is not
-    /// known to be a part of the log. One that has only not come to the log's end goes on there.
+    /// Starts an empty replica, after setting the old content aside, where the old one is of another history or is not
+    /// known to be a part of the log. One that is only behind the log goes on there.
     static func settleReplica(
         _ database: DatabasePool, _ mark: HighWaterMark, _ replica: StoreConfiguration.Replica,
         _ directory: DataDirectory, _ log: (LogLine) -> Void

@@ -26,7 +26,7 @@ extension StaleLink.Target {
             notice.cursor = event.lastEventID.isEmpty ? nil : event.lastEventID
             return .stale(notice)
         case "unknown-topics":
-            // Without names it says nothing.
+            // An event without names changes nothing.
             let data = JSONValue.ifValid(event.data.utf8)
             return data?["topics"]?.array.map { .unknownTopics($0.compactMap(\.string)) }
         case "synced": return .synced(cursor: event.lastEventID.isEmpty ? nil : event.lastEventID)

@@ -6,8 +6,8 @@ import Foundation
 /// @RemoteConfigProperty(key: "welcome_text", fallback: "Hello") var welcomeText: String
 /// ```
 ///
-/// In SwiftUI it is a dynamic property: views are drawn anew after an activation that changed it. Elsewhere it is read
-/// anew at each access, and ``RemoteConfigPropertyObserver/changes`` of its projected value observes it.
+/// In SwiftUI it is a dynamic property: views are redrawn after an activation that changed it. Elsewhere it is read
+/// again at each access, and ``RemoteConfigPropertyObserver/changes`` of its projected value observes it.
 @propertyWrapper
 public struct RemoteConfigProperty<Value: Decodable & Sendable> {
     #if canImport(SwiftUI)

@@ -35,7 +35,7 @@ public final class ConfigUpdateListenerRegistration: Sendable {
 /// ```
 ///
 /// A consumer that is slower than the updates finds those it missed united in one. Errors of a
-/// ``RemoteConfigUpdateError`` end the iteration, as in Firebase's SDK; iterate anew to go on listening.
+/// ``RemoteConfigUpdateError`` end the iteration, as in Firebase's SDK; iterate again to go on listening.
 public struct RemoteConfigUpdateSequence: AsyncSequence, Sendable {
     /// One update.
     public typealias Element = RemoteConfigUpdate

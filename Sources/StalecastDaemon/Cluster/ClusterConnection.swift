@@ -118,7 +118,7 @@ struct ClusterConnection: Sendable {
     }
 }
 
-/// The log's history is another one now: the process has to begin anew, and takes its versions from there.
+/// The log's history is another one now: the process has to restart, and takes its versions from there.
 package struct EpochChanged: Error, CustomStringConvertible {
     package let description = "the cluster's log has another history; beginning anew"
 }

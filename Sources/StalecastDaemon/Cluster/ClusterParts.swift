@@ -105,7 +105,7 @@ final class ClusterParts: Sendable {
         }
     }
 
-    /// Whether the process ends to begin anew.
+    /// Whether the process ends in order to restart.
     var beginsAnew: Bool { hasForeignEpoch.load(ordering: .relaxed) }
 
     /// Follows the log until told to end.
@@ -197,7 +197,7 @@ final class ClusterParts: Sendable {
         ].compactMap(\.self)
     }
 
-    /// Problems of this node while it serves all the same, as sentences.
+    /// Problems of this node while it serves anyway, as sentences.
     var degraded: [String] {
         let troubles = troubles
         return troubles.isEmpty ? nodes.problem.map { ["the other nodes may not see this one: \($0)"] } ?? [] : troubles

@@ -32,7 +32,7 @@ package struct Migration: Sendable {
     package init(_ configuration: Configuration) { self.configuration = configuration }
 
     /// Puts the store's versions into the log that `store.etcd` and `cluster.name` say, and makes the store the first
-    /// replica. The log's metadata comes last: before it nothing counts, and the same again begins anew.
+    /// replica. The log's metadata comes last: before it nothing counts, and the same again starts over.
     ///
     /// - Parameter progress: versions put so far, and of how many.
     /// - Throws: ``Problem``, ``Unfinished``, and what the store throws.

@@ -31,7 +31,7 @@ package final class GateProbes: Sendable {
         self.policy = policy
     }
 
-    /// Returns the newest answers, and asks anew where it is time.
+    /// Returns the newest answers, and asks again where it is time.
     ///
     /// - Parameter time: now, in nanoseconds of the monotonic clock.
     func answers(for release: Release, at time: UInt64) -> (prometheus: GateProbe?, url: GateProbe?) {

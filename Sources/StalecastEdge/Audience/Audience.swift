@@ -181,7 +181,7 @@ package struct Audience {
         return true
     }
 
-    /// Takes the bytes that a client has acknowledged. The socket says nothing before a third of its buffer is free, nor
+    /// Takes the bytes that a client has acknowledged. The socket is not reported writable before a third of its buffer is free, nor
     /// TLS before a whole record is gone.
     ///
     /// - Returns: whether these are more than before.

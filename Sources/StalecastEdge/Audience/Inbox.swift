@@ -21,7 +21,7 @@ package final class Inbox<Event: Sendable>: Sendable {
         case wake
         /// Nothing: the loop was woken before.
         case woken
-        /// Nothing: the loop has nobody to tell.
+        /// Nothing: the loop has no subscriber for it.
         case waits
         /// The loop has ended; the event was not taken.
         case closed

@@ -31,7 +31,7 @@ package struct StreamSlot {
     /// Place in the shard's list of origins; 0 is none.
     var origin: UInt16 = 0
     var fd: Int32 = -1
-    /// Grows each time the slot is used anew, so that an event of a former connection is recognised as such.
+    /// Grows each time the slot is used again, so that an event of a former connection is recognised as such.
     var generation: UInt32 = 0
     /// The only topic, or ``several``, or ``none``.
     var topic: Int32 = Self.none

@@ -122,7 +122,7 @@ extension Shard {
         return true
     }
 
-    /// Most readings of a head that is not whole: its bytes are read anew each time.
+    /// Most readings of a head that is not whole: its bytes are read again each time.
     private static let maxWaits: UInt8 = 8
 
     /// The body did not come in time.

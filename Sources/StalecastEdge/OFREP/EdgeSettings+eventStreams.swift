@@ -8,7 +8,7 @@ extension EdgeSettings {
     /// them. The origin is left out: the provider takes that of its base URL, which is right behind any proxy. The URL
     /// is the same in every answer to a client, since a 304 carries none.
     ///
-    /// EventSource sends no headers, so the URL must open to whoever has it. A key that apps may show is put into it; a
+    /// EventSource sends no headers, so the URL alone must be enough. A key that apps may show is put into it; a
     /// secret key or a token never is, and a ticket is good for one connection only.
     ///
     /// - Parameter client: the stream is counted as its, with what it fetches.

@@ -9,7 +9,7 @@ package struct LossGate: Sendable {
     package enum Cause: Sendable {
         /// The client closed, broke off, or stopped answering.
         case byPeer
-        /// A drain, a rotation, or a refusal of this daemon, which says nothing about the version.
+        /// A drain, a rotation, or a refusal by this daemon: the version did not cause it.
         case byUs
     }
 
@@ -24,7 +24,7 @@ package struct LossGate: Sendable {
         case harm(toldLoss: Double, untoldLoss: Double, addresses: Int, evidence: Double)
     }
 
-    /// Addresses of either kind below which the gate says nothing.
+    /// Addresses of either kind that the gate needs for a verdict.
     package static let minAddresses = 5
     /// Addresses of either kind that are kept; of more a sample.
     package static let maxAddresses = 65_536
@@ -106,7 +106,7 @@ package struct LossGate: Sendable {
         return verdict
     }
 
-    /// Gives up what was found, because an operator decided to go on all the same.
+    /// Gives up what was found, because an operator decided to go on anyway.
     package mutating func resume() {
         evidence.forget()
         verdict = .tooLittle(addresses: told.count)

@@ -67,7 +67,7 @@ extension TopicBoard {
         topics.indices.filter { topics[$0].scope == scope }.map { Topic.Index($0) }
     }
 
-    /// Splits a scope anew; all its stages hold what their topics announced last.
+    /// Splits a scope again; all its stages hold what their topics announced last.
     mutating func split(_ scope: Scope, by cut: ReleaseCut) {
         splits[scope] = Split(cut)
         seatStages(of: scope) { topic, _, _ in (topic.latest, topic.encodedMessage) }

@@ -108,7 +108,7 @@ extension StageTimes {
 struct OtherNodes {
     var reports: [String: [Scope: NodeRollouts]] = [:]
     var alive: Set<String> = []
-    /// Seconds after which a node that says nothing of a version is not waited for. Scopes take turns, so a report takes
+    /// Seconds after which a node that does not report a version is not waited for. Scopes take turns, so a report takes
     /// the longer the more scopes there are; see ``SharedRollouts``.
     private var patience: Double { 10 + Double(reports.values.map(\.count).max() ?? 0) / 2 }
 

@@ -67,7 +67,7 @@ package struct RolloutStatus: Sendable, Hashable {
     package let announceTime: Timestamp
     package var ageSeconds = 0.0
     package var state: State
-    /// The daemon began anew meanwhile: counted from reconnects, without times.
+    /// The daemon started over meanwhile: counted from reconnects, without times.
     package let isPartial: Bool
     package var streams = StreamCounts()
     package var clients = Clients()

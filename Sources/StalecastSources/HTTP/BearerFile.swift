@@ -3,7 +3,7 @@ package import StalecastOutbound
 import Synchronization
 
 /// A file that holds a bearer token, read again whenever it changes: the tool that rotates the token writes the file
-/// anew and restarts nothing. Reading is quick (a `stat`, seldom a small read).
+/// again and restarts nothing. Reading is quick (a `stat`, seldom a small read).
 package final class BearerFile: Sendable {
     package let path: String
     private let known = Mutex<(file: LocalFile, token: String)?>(nil)

@@ -47,7 +47,7 @@ extension Release {
         note(.paused, at: now, by: author, reason, figures)
     }
 
-    /// Goes on; the time of the stage begins anew.
+    /// Goes on; the time of the stage starts over.
     package mutating func resume(at now: Timestamp, by author: String, reason: String? = nil) throws(Refusal) {
         try require([.paused])
         state = told == 0 ? .pending : told < Percentage.whole ? .ramping : .baking

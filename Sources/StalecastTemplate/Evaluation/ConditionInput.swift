@@ -16,7 +16,7 @@ extension CompiledTemplate {
     /// one outcome. nil where an outcome also depends on the instance's id or on the time, of which no two fetches have
     /// the same.
     ///
-    /// A fetch says nothing of audiences, segments, operating system and browser, so they are no inputs.
+    /// A fetch does not name audiences, segments, operating system or browser, so they are not inputs.
     static func inputs(
         of conditions: [Condition], _ compiler: TestCompiler, hasManagedValues: Bool
     ) -> [ConditionInput]? {

@@ -61,7 +61,7 @@ struct ConnectionOptions: ParsableArguments {
         return account.utf8.allSatisfy { (0x21...0x7E).contains($0) } ? account : ""
     }
 
-    /// Edge's address, read anew on every call: after a restart on port 0 it is another one.
+    /// Edge's address, read again on every call: after a restart on port 0 it is another one.
     func edgeAddress() throws(CommandFailure) -> ServerAddress {
         try address(.edge, given: edge, \.edge)
     }

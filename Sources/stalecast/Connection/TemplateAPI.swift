@@ -59,7 +59,7 @@ struct TemplateAPI: Sendable {
                 body: template, changes: !validateOnly))
     }
 
-    /// Publishes the content of `version` anew.
+    /// Publishes the content of `version` again.
     func rollback(to version: Int64) async throws(CommandFailure) -> ServedTemplate {
         let body: JSONValue = ["versionNumber": .string(String(version))]
         return try ServedTemplate(try await client.send("POST", path + ":rollback", body: body, changes: true))

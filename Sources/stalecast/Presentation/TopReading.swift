@@ -28,7 +28,7 @@ package struct TopReading {
         guard let before = last, seconds > before.seconds else { return }
         let old = before.status
         let span = seconds - before.seconds
-        // A daemon started anew counts from nothing.
+        // A restarted daemon counts from 0.
         func rise(_ pick: (JSONValue) -> JSONValue?) -> Double {
             max(0, Self.number(pick(status)) - Self.number(pick(old)))
         }
