@@ -35,14 +35,8 @@ package struct AccessKey: Sendable, Hashable {
         id: String, kind: APIKey.Kind, name: String = "", grants: [Grant], secrets: [Secret],
         createdAt: Timestamp? = nil, notBefore: Timestamp? = nil, expiresAt: Timestamp? = nil
     ) {
-        self.id = id
-        self.kind = kind
-        self.name = name
-        self.grants = grants
-        self.secrets = secrets
-        self.createdAt = createdAt
-        self.notBefore = notBefore
-        self.expiresAt = expiresAt
+        (self.id, self.kind, self.name, self.grants) = (id, kind, name, grants)
+        (self.secrets, self.createdAt, self.notBefore, self.expiresAt) = (secrets, createdAt, notBefore, expiresAt)
     }
 
     /// Takes a new secret. The previous one stays valid until the overlap is over; older ones end now.

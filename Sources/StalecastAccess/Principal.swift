@@ -35,14 +35,8 @@ package struct Principal: Sendable, Hashable {
         kind: Kind, id: String, name: String = "", number: Int32 = 0, expiresAt: Timestamp? = nil, grants: [Grant],
         issuer: String = "", email: String? = nil
     ) {
-        self.issuer = issuer
-        self.email = email
-        self.kind = kind
-        self.id = id
-        self.name = name
-        self.number = number
-        self.expiresAt = expiresAt
-        self.grants = grants
+        (self.issuer, self.email, self.kind, self.id) = (issuer, email, kind, id)
+        (self.name, self.number, self.expiresAt, self.grants) = (name, number, expiresAt, grants)
     }
 
     /// Actor in the audit log: the same for all credentials of one holder.
@@ -176,11 +170,8 @@ package struct Grant: Sendable, Hashable {
         role: AccessRole? = nil, actions: Set<AccessAction> = [], projects: [Glob] = [.any],
         namespaces: [Glob] = [.any], topics: [Glob] = [.any]
     ) {
-        self.role = role
-        self.actions = actions
-        self.projects = projects
-        self.namespaces = namespaces
-        self.topics = topics
+        (self.role, self.actions, self.projects) = (role, actions, projects)
+        (self.namespaces, self.topics) = (namespaces, topics)
     }
 
     /// - Parameters: names as they are resolved and decoded, never as a client spells them.

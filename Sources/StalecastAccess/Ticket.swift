@@ -19,11 +19,8 @@ package struct Ticket: Sendable, Hashable {
     package init(
         principal: Int32, hold: PrincipalHold? = nil, topics: [TopicName], project: String?, namespace: String?
     ) {
-        self.principal = principal
-        self.hold = hold
-        self.topics = topics
-        self.project = project
-        self.namespace = namespace
+        (self.principal, self.hold, self.topics) = (principal, hold, topics)
+        (self.project, self.namespace) = (project, namespace)
     }
 }
 

@@ -18,7 +18,7 @@ package actor ClusterNode {
         case appliesAgain
         /// The log's history is not the one this node followed; another was begun.
         case renewing
-        /// The store must be opened anew as a replica of this epoch: the process has to begin again.
+        /// The store must be opened again as a replica of this epoch: the process has to restart.
         case foreignEpoch(Epoch)
         /// Outcome of a publish that was reported to its publisher as unknown; nil: it stays unknown.
         case resolved(PublishID, isCommitted: Bool?)
@@ -81,8 +81,8 @@ package actor ClusterNode {
     ///   - store: opened as a replica, and whole: see ``fill(_:from:)``.
     ///   - now: of a clock that only goes forward.
     ///   - fetchWindow: for what this node proposes; none by default.
-    ///   - patience: how long a read waits for the log's answer before it answers with what the replica has; asked anew
-    ///     for each, as it follows the delay to the log.
+    ///   - patience: how long a read waits for the log's answer before it answers with what the replica has; asked
+    ///     again for each, as it follows the delay to the log.
     ///   - isEdge: true for a node that only follows.
     ///   - backoff: pauses between attempts to read and to watch the log.
     /// - Throws: what the store says when its state cannot be read.
@@ -93,9 +93,7 @@ package actor ClusterNode {
         backoff: Backoff = Backoff(), report: @escaping @Sendable (Report) -> Void
     ) throws(StoreError) {
         let state = try store.replicaState()
-        self.log = log
-        self.store = store
-        self.now = now
+        (self.log, self.store, self.now) = (log, store, now)
         settings = Settings(
             name: name, isEdge: isEdge, fetchWindow: fetchWindow, patience: patience, report: report)
         reach = LogReach(backoff)
@@ -371,7 +369,7 @@ package actor ClusterNode {
     }
 
     func stalled(_ why: String) {
-        // The node ends: that says nothing about the store.
+        // The node ends: the store is not at fault.
         if Task.isCancelled { return }
         if applyStall.met(why, now: now()) { settings.report(.cannotApply(why)) }
     }
@@ -384,7 +382,7 @@ package actor ClusterNode {
     func reached() { if reach.answered() { settings.report(.reachable) } }
 
     func missed(_ error: LogError) {
-        // The node ends: that says nothing about the log.
+        // The node ends: the log is not at fault.
         if Task.isCancelled { return }
         if reach.missed(error.description, now: now()) { settings.report(.unreachable(error.description)) }
     }

@@ -92,9 +92,7 @@ package struct Follower: Sendable {
     ///   - head: of the replica.
     ///   - isWhole: of the replica.
     package init(epoch: Epoch?, head: LogHead, isWhole: Bool) {
-        self.epoch = epoch
-        self.head = head
-        self.isWhole = isWhole
+        (self.epoch, self.head, self.isWhole) = (epoch, head, isWhole)
     }
 
     /// Whether the replica is a part of the log's history, as far as is known, and the log takes entries: only then may

@@ -33,13 +33,8 @@ package struct LogEntry: Sendable, Hashable {
         fetchWindowMs: Int64 = 0, content: Content
     ) {
         precondition(change.sequence == previous.sequence + 1, "an entry follows its head")
-        self.change = change
-        self.releases = releases
-        self.publish = publish
-        self.previous = previous
-        self.node = node
-        self.fetchWindowMs = fetchWindowMs
-        self.content = content
+        (self.change, self.releases, self.publish, self.previous) = (change, releases, publish, previous)
+        (self.node, self.fetchWindowMs, self.content) = (node, fetchWindowMs, content)
     }
 
     package var sequence: CommitSequence { change.sequence }

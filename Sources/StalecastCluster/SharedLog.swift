@@ -54,9 +54,7 @@ package struct LogPage: Sendable {
     package let entries: [LogEntry]
 
     package init(logMetadata: LogMetadata, head: LogHead, entries: [LogEntry]) {
-        self.logMetadata = logMetadata
-        self.head = head
-        self.entries = entries
+        (self.logMetadata, self.head, self.entries) = (logMetadata, head, entries)
     }
 }
 

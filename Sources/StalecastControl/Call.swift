@@ -22,12 +22,8 @@ package struct Call: Sendable {
     let query: QueryParameters
 
     init(control: Control, head: RequestHead, names: PathValues, principal: Principal?, peer: String?, body: [UInt8]) {
-        self.control = control
-        self.head = head
-        self.names = names
-        self.principal = principal
-        self.peer = peer
-        self.body = body
+        (self.control, self.head, self.names) = (control, head, names)
+        (self.principal, self.peer, self.body) = (principal, peer, body)
         query = QueryParameters(head.query)
     }
 

@@ -42,18 +42,9 @@ package struct Control: Sendable {
     ) {
         self.relay = relay
         self.keys = keys ?? OwnKeys(store: store, access: access)
-        self.cluster = cluster
-        self.configuration = configuration
-        self.access = access
-        self.sessions = sessions
-        self.store = store
-        self.hub = hub
-        self.webhooks = webhooks
-        self.triggers = triggers
-        self.tally = tally
-        self.copies = copies
-        self.bypassed = bypassed
-        self.reports = reports
+        (self.cluster, self.configuration, self.access, self.sessions) = (cluster, configuration, access, sessions)
+        (self.store, self.hub, self.webhooks, self.triggers) = (store, hub, webhooks, triggers)
+        (self.tally, self.copies, self.bypassed, self.reports) = (tally, copies, bypassed, reports)
     }
 
     // MARK: Admission

@@ -23,9 +23,7 @@ final class ControlConnection: RequestHandler {
     init(_ control: Control, _ loop: any EventLoop, _ peer: IPAddress?, _ connection: HTTPConnection) {
         self.peer = peer?.canonical
         client = self.peer
-        self.control = control
-        self.loop = loop
-        self.connection = connection
+        (self.control, self.loop, self.connection) = (control, loop, connection)
     }
 
     func admit(_ head: RequestHead) throws(GoogleError) -> Int {

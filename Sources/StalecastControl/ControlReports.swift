@@ -26,12 +26,7 @@ package struct ControlReports: Sendable {
         timeline: @escaping @Sendable () async -> JSONValue,
         readiness: @escaping @Sendable () async -> [String], degraded: @escaping @Sendable () -> [String] = { [] }
     ) {
-        self.presence = presence
-        self.reach = reach
-        self.metrics = metrics
-        self.status = status
-        self.timeline = timeline
-        self.readiness = readiness
-        self.degraded = degraded
+        (self.presence, self.reach, self.metrics, self.status) = (presence, reach, metrics, status)
+        (self.timeline, self.readiness, self.degraded) = (timeline, readiness, degraded)
     }
 }

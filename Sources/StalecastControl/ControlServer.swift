@@ -15,9 +15,7 @@ package struct ControlServer: Service {
         _ control: Control, eventLoopGroup: any EventLoopGroup,
         onBound: @escaping @Sendable (_ port: Int) -> Void = { _ in }
     ) {
-        self.control = control
-        self.eventLoopGroup = eventLoopGroup
-        self.onBound = onBound
+        (self.control, self.eventLoopGroup, self.onBound) = (control, eventLoopGroup, onBound)
     }
 
     /// - Throws: NIO's `IOError` when the address cannot be bound.

@@ -87,15 +87,12 @@ package struct Daemon: Sendable {
 
     /// - Parameters:
     ///   - configuration: checked, as the loader made it.
-    ///   - reload: loads it anew from the same sources, at SIGHUP.
+    ///   - reload: loads it again from the same sources, at SIGHUP.
     package init(
         configuration: Configuration, logger: Logger, signals: ProcessSignals,
         reload: @escaping @Sendable () throws(ConfigurationProblems) -> Configuration
     ) {
-        self.configuration = configuration
-        self.reload = reload
-        self.logger = logger
-        self.signals = signals
+        (self.configuration, self.reload, self.logger, self.signals) = (configuration, reload, logger, signals)
     }
 
     /// Serves until SIGTERM or SIGINT, then ends cleanly.

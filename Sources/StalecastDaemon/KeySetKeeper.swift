@@ -28,9 +28,7 @@ final class KeySetKeeper: Sendable {
     init(
         _ configuration: Configuration, _ access: Authorizer, _ share: DescriptorBudget.Outbound, _ logger: Logger
     ) {
-        self.access = access
-        self.share = share
-        self.logger = logger
+        (self.access, self.share, self.logger) = (access, share, logger)
         policy = AddressPolicy(allow: configuration.auth.allowedAddresses)
     }
 

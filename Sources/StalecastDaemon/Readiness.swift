@@ -16,12 +16,8 @@ final class Readiness: Sendable {
         store: TemplateStore, edge: EdgeServer, sources: SourceParts, cluster: ClusterParts?, tls: [ListenerTLS],
         reloads: ReloadLog
     ) {
-        self.tls = tls
-        self.reloads = reloads
-        self.cluster = cluster
-        self.sources = sources
-        self.store = store
-        self.edge = edge
+        (self.tls, self.reloads, self.cluster) = (tls, reloads, cluster)
+        (self.sources, self.store, self.edge) = (sources, store, edge)
     }
 
     /// The daemon was told to end.

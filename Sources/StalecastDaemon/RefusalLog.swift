@@ -17,10 +17,7 @@ final class RefusalLog: Service {
     private let audit: AuditLog
 
     init(edge: EdgeServer, access: Authorizer, audit: AuditLog, logger: Logger) {
-        self.audit = audit
-        self.edge = edge
-        self.access = access
-        self.logger = logger
+        (self.audit, self.edge, self.access, self.logger) = (audit, edge, access, logger)
     }
 
     func run() async throws {

@@ -17,9 +17,7 @@ package struct SystemCheck {
         package let command: String?
 
         package init(subject: String, sentence: String, command: String? = nil) {
-            self.subject = subject
-            self.sentence = sentence
-            self.command = command
+            (self.subject, self.sentence, self.command) = (subject, sentence, command)
         }
     }
 
@@ -41,9 +39,7 @@ package struct SystemCheck {
         _ configuration: Configuration, wanted: Int? = nil, process: Int32? = nil, proc: String = "/proc",
         isContainer: Bool = Self.runsInContainer
     ) {
-        self.isContainer = isContainer
-        self.configuration = configuration
-        self.proc = proc
+        (self.isContainer, self.configuration, self.proc) = (isContainer, configuration, proc)
         let configured = configuration.edge.settings.caps.connections
         self.wanted = wanted ?? (configured > 0 ? configured : 10_000)
         let running = process.flatMap { Self.descriptorLimit(Self.text("\(proc)/\($0)/limits")) }

@@ -13,9 +13,7 @@ final class EtcdConnection: Sendable {
     private let isClosed = Atomic(false)
 
     private init(_ channel: any Channel, _ streams: NIOHTTP2Handler.StreamMultiplexer, _ endpoint: EtcdEndpoint) {
-        self.channel = channel
-        self.streams = streams
-        self.endpoint = endpoint
+        (self.channel, self.streams, self.endpoint) = (channel, streams, endpoint)
     }
 
     /// Opens a connection and waits for the member's greeting: a stopped member, one that wants TLS, and one that

@@ -20,9 +20,7 @@ final class EtcdGreeting: ChannelInboundHandler {
     enum Problem: Error { case silent, closed }
 
     init(_ greeting: EventLoopPromise<Void>, timeout: Duration, keepAlive: Duration?) {
-        self.greeting = greeting
-        self.timeout = timeout
-        self.keepAlive = keepAlive
+        (self.greeting, self.timeout, self.keepAlive) = (greeting, timeout, keepAlive)
     }
 
     func handlerAdded(context: ChannelHandlerContext) {

@@ -30,9 +30,7 @@ package final class EtcdMembers: Sendable {
     package init(
         _ client: EtcdClient, _ endpoints: [EtcdEndpoint], report: @escaping @Sendable (EtcdEndpoint, String) -> Void
     ) {
-        self.client = client
-        self.endpoints = endpoints
-        self.report = report
+        (self.client, self.endpoints, self.report) = (client, endpoints, report)
     }
 
     /// Members as they answered last, in the order of the configuration; empty before the first time.

@@ -28,10 +28,7 @@ package struct EtcdRange: Sendable {
     package var keysOnly = false
 
     package init(_ key: String, to end: String? = nil, limit: Int = 0, keysOnly: Bool = false) {
-        self.key = key
-        self.end = end
-        self.limit = limit
-        self.keysOnly = keysOnly
+        (self.key, self.end, self.limit, self.keysOnly) = (key, end, limit, keysOnly)
     }
 
     func write(to writer: inout ProtobufWriter) {
@@ -116,9 +113,7 @@ package struct EtcdTransaction: Sendable {
     package init(
         if compares: [EtcdCompare] = [], then: [EtcdOperation], otherwise: [EtcdOperation] = []
     ) {
-        self.compares = compares
-        self.then = then
-        self.otherwise = otherwise
+        (self.compares, self.then, self.otherwise) = (compares, then, otherwise)
     }
 
     var encoded: [UInt8] {

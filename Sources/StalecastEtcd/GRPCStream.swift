@@ -24,11 +24,7 @@ final class GRPCStream: ChannelInboundHandler {
         _ head: HPACKHeaders, _ message: [UInt8], isUnary: Bool, onMessage: @escaping @Sendable ([UInt8]) -> Void,
         onEnd: @escaping @Sendable (EtcdFailure?) -> Void
     ) {
-        self.head = head
-        self.message = message
-        self.isUnary = isUnary
-        self.onMessage = onMessage
-        self.onEnd = onEnd
+        (self.head, self.message, self.isUnary, self.onMessage, self.onEnd) = (head, message, isUnary, onMessage, onEnd)
     }
 
     func channelActive(context: ChannelHandlerContext) {

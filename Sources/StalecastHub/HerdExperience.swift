@@ -100,9 +100,7 @@ package struct FetchLoad: Sendable, Hashable {
     package init(
         _ sequence: CommitSequence, fetchWindowMs: Int, after load: FetchLoad? = nil, at startedAt: UInt64
     ) {
-        self.sequence = sequence
-        self.fetchWindowMs = fetchWindowMs
-        self.startedAt = startedAt
+        (self.sequence, self.fetchWindowMs, self.startedAt) = (sequence, fetchWindowMs, startedAt)
         idle = load?.idle ?? Histogram()
     }
 

@@ -23,15 +23,9 @@ package struct LoadPlan: Sendable {
         target: LoadTarget, subscribers: Int, transport: LoadTransport, scope: Scope, topic: TopicName,
         apiKey: String? = nil, threads: Int, inFlight: Int, timeout: Duration
     ) {
-        self.target = target
-        self.subscribers = subscribers
-        self.transport = transport
-        self.scope = scope
-        self.topic = topic
-        self.apiKey = apiKey
-        self.threads = threads
-        self.inFlight = inFlight
-        self.timeout = timeout
+        (self.target, self.subscribers, self.transport) = (target, subscribers, transport)
+        (self.scope, self.topic, self.apiKey) = (scope, topic, apiKey)
+        (self.threads, self.inFlight, self.timeout) = (threads, inFlight, timeout)
     }
 
     /// Connections from one loopback source address. Linux searches the free port in order: near the 14,000 it tries

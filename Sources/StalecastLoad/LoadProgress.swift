@@ -60,8 +60,6 @@ package struct LoadProblem: Error, Sendable {
     package let advice: String?
 
     init(_ kind: Kind, _ sentence: String, advice: String? = nil) {
-        self.kind = kind
-        self.sentence = sentence
-        self.advice = advice
+        (self.kind, self.sentence, self.advice) = (kind, sentence, advice)
     }
 }

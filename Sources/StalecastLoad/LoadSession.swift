@@ -11,9 +11,7 @@ package struct LoadSession: Sendable {
     package let tally = LoadTally()
 
     package init(plan: LoadPlan, probe: ServerProbe?, progress: LoadProgress) {
-        self.plan = plan
-        self.probe = probe
-        self.progress = progress
+        (self.plan, self.probe, self.progress) = (plan, probe, progress)
     }
 
     /// Time for the server to become quiet before its memory is read.
@@ -146,9 +144,7 @@ package struct LoadSession: Sendable {
             self.expected = round.expected
             self.lost = round.lost
             self.latencies = LatencySample(round.arrivals.map { $0 > startedAt ? $0 - startedAt : 0 })
-            self.acknowledgedNs = acknowledgedNs
-            self.serverCpuNs = serverCpuNs
-            self.generatorCpuNs = generatorCpuNs
+            (self.acknowledgedNs, self.serverCpuNs, self.generatorCpuNs) = (acknowledgedNs, serverCpuNs, generatorCpuNs)
         }
 
         package var delivered: Int { latencies.count }

@@ -42,9 +42,7 @@ package struct ReceiverLoop {
     private init(
         _ plan: WebhookPlan, _ listeners: ArraySlice<WebhookPlan.Listener>, _ tally: LoadTally, _ counts: Tally
     ) {
-        self.listeners = listeners
-        self.tally = tally
-        self.counts = counts
+        (self.listeners, self.tally, self.counts) = (listeners, tally, counts)
         newest = Array(repeating: 0, count: listeners.count)
         reader = RequestReader(namespace: plan.scope.namespace)
         turn.counts.ready = listeners.filter(\.answers).count

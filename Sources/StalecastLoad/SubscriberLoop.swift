@@ -26,9 +26,7 @@ struct SubscriberLoop {
     }
 
     private init(_ plan: LoadPlan, _ tally: LoadTally, _ share: Range<Int>) {
-        self.plan = plan
-        self.tally = tally
-        self.share = share
+        (self.plan, self.tally, self.share) = (plan, tally, share)
         inFlightLimit = max(1, plan.inFlight / plan.threads)
         firstRequest = plan.request()
         subscribers.reserveCapacity(share.count)

@@ -14,11 +14,8 @@ package struct WebhookPlan: Sendable {
     package let threads: Int
 
     package init(scope: Scope, receivers: Int, blackHoles: Int, mode: String, threads: Int) {
-        self.scope = scope
-        self.receivers = receivers
-        self.blackHoles = blackHoles
-        self.mode = mode
-        self.threads = threads
+        (self.scope, self.receivers, self.blackHoles) = (scope, receivers, blackHoles)
+        (self.mode, self.threads) = (mode, threads)
     }
 
     package var total: Int { receivers + blackHoles }

@@ -16,9 +16,7 @@ package struct AssignmentLease: Sendable {
     package init(
         lifetime: Duration = .seconds(45), renewal: Duration = .seconds(10), margin: Duration = .seconds(2)
     ) {
-        self.lifetime = lifetime
-        self.renewal = renewal
-        self.margin = margin
+        (self.lifetime, self.renewal, self.margin) = (lifetime, renewal, margin)
     }
 
     /// The ownership was taken.

@@ -20,9 +20,7 @@ package final class AssignmentService: Sendable {
             finish: @escaping @Sendable (String, AssignmentLease.Token) async -> Void,
             lost: @escaping @Sendable (String) -> Void
         ) {
-            self.begin = begin
-            self.finish = finish
-            self.lost = lost
+            (self.begin, self.finish, self.lost) = (begin, finish, lost)
         }
     }
 
@@ -48,11 +46,7 @@ package final class AssignmentService: Sendable {
         clock: @escaping @Sendable () -> Duration,
         worker: Worker
     ) {
-        self.informer = informer
-        self.records = records
-        self.worker = worker
-        self.lease = lease
-        self.clock = clock
+        (self.informer, self.records, self.worker, self.lease, self.clock) = (informer, records, worker, lease, clock)
         mark = "\(node) \(instance)"
         state = Mutex(Assignments(node: node, lease: lease, calm: calm))
         wakes = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))

@@ -32,9 +32,7 @@ package final class PeerRequests: Sendable {
 
     /// - Parameter mark: of this run of this node, unlike any other's; what is asked of it names it.
     package init(_ mark: String, _ informer: Informer, _ records: any SharedRecords) {
-        self.mark = mark
-        self.informer = informer
-        self.records = records
+        (self.mark, self.informer, self.records) = (mark, informer, records)
     }
 
     /// Asks a run of a node.

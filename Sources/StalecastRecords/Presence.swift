@@ -1,7 +1,7 @@
 import StalecastWire
 import Synchronization
 
-/// Keeps this node's record while the node lives: under a lease, written anew only when something is different, and not
+/// Keeps this node's record while the node lives: under a lease, rewritten only when something is different, and not
 /// more often than every few seconds.
 package final class Presence: Sendable {
     private struct State {
@@ -37,12 +37,8 @@ package final class Presence: Sendable {
         lifetime: Duration = .seconds(10), spacing: Duration = .seconds(5), clock: @escaping @Sendable () -> Duration
     ) {
         name = RecordName(NodeRecord.kind, node)
-        self.instance = instance
-        self.informer = informer
-        self.records = records
-        self.lifetime = lifetime
-        self.spacing = spacing
-        self.clock = clock
+        (self.instance, self.informer, self.records) = (instance, informer, records)
+        (self.lifetime, self.spacing, self.clock) = (lifetime, spacing, clock)
     }
 
     /// Why the others may not see this node; nil: they should.

@@ -62,10 +62,7 @@ package struct SharedRecord: Sendable, Hashable {
     package static let maxBytes = 64 << 10
 
     package init(name: RecordName, value: [UInt8], revision: Int64, creation: Int64) {
-        self.name = name
-        self.value = value
-        self.revision = revision
-        self.creation = creation
+        (self.name, self.value, self.revision, self.creation) = (name, value, revision, creation)
     }
 }
 

@@ -18,11 +18,7 @@ package struct Adoption: Sendable {
         scope: Scope, template: Template, number: VersionNumber? = nil, metadata: VersionMetadata? = nil,
         notes: ChangeNotes = ChangeNotes()
     ) {
-        self.scope = scope
-        self.template = template
-        self.number = number
-        self.metadata = metadata
-        self.notes = notes
+        (self.scope, self.template, self.number, self.metadata, self.notes) = (scope, template, number, metadata, notes)
     }
 
     /// Relation of a scope's current version to the content that was seen.

@@ -21,9 +21,7 @@ package struct ProjectTable: Sendable {
                 }
             }
         }
-        self.projects = projects
-        self.numbers = numbers
-        self.ids = ids
+        (self.projects, self.numbers, self.ids) = (projects, numbers, ids)
     }
 
     /// The project with this id, or with this number in decimal; nil when none is configured.

@@ -120,10 +120,7 @@ extension Proposal {
 
     /// Reads what ``json`` wrote.
     init(_ record: JSONValue, scope: Scope, number: Int64, state: State, createTime: Timestamp) {
-        self.scope = scope
-        self.number = number
-        self.state = state
-        self.createTime = createTime
+        (self.scope, self.number, self.state, self.createTime) = (scope, number, state, createTime)
         base = VersionNumber(clamping: record["baseVersion"]?.int64 ?? 0)
         baseETag = record["baseEtag"]?.string ?? ""
         author = Person(record["author"])

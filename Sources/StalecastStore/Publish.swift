@@ -40,14 +40,8 @@ package struct Publish: Sendable {
         user: UpdateUser = UpdateUser(), origin: UpdateOrigin = .restAPI, updateType: UpdateType? = nil,
         isUrgent: Bool = false
     ) {
-        self.scope = scope
-        self.template = template
-        self.precondition = precondition
-        self.description = description
-        self.user = user
-        self.origin = origin
-        self.updateType = updateType
-        self.isUrgent = isUrgent
+        (self.scope, self.template, self.precondition, self.description) = (scope, template, precondition, description)
+        (self.user, self.origin, self.updateType, self.isUrgent) = (user, origin, updateType, isUrgent)
     }
 
     /// Condition on the current version: the meaning of `If-Match`.

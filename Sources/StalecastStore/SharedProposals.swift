@@ -68,7 +68,7 @@ package final class SharedProposals: Sendable {
         }
     }
 
-    /// Compares and sets: the edit is made of what all nodes agree on, anew when another node was quicker.
+    /// Compares and sets: the edit is made of what all nodes agree on, again when another node was quicker.
     ///
     /// - Parameter edit: throws where the proposal as it is must not be changed.
     func change(
@@ -284,9 +284,7 @@ package final class SharedProposals: Sendable {
 
         init(_ proposal: Proposal, size: Int, parts: Int, in place: String) {
             self.proposal = proposal.keepingKeys(within: keyBytes)
-            self.size = size
-            self.parts = parts
-            self.place = place
+            (self.size, self.parts, self.place) = (size, parts, place)
         }
 
         /// nil for what is no proposal.

@@ -10,9 +10,7 @@ package struct StoredVersion: Sendable, Hashable {
     package let content: [UInt8]
 
     package init(change: TemplateChange, template: Template, content: [UInt8]) {
-        self.change = change
-        self.template = template
-        self.content = content
+        (self.change, self.template, self.content) = (change, template, content)
     }
 
     package var metadata: VersionMetadata { change.metadata }
@@ -38,11 +36,8 @@ package struct VersionQuery: Sendable, Hashable {
         pageSize: Int = 10, startingAt: VersionNumber? = nil, endVersion: VersionNumber? = nil,
         startTime: Timestamp? = nil, endTime: Timestamp? = nil
     ) {
-        self.pageSize = pageSize
-        self.startingAt = startingAt
-        self.endVersion = endVersion
-        self.startTime = startTime
-        self.endTime = endTime
+        (self.pageSize, self.startingAt, self.endVersion) = (pageSize, startingAt, endVersion)
+        (self.startTime, self.endTime) = (startTime, endTime)
     }
 
     /// One page of a scope's versions, newest first, without content.

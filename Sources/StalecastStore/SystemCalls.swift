@@ -130,9 +130,7 @@ enum FileOperation {
         let code: Int32
 
         init(_ call: String, _ path: String, code: Int32 = errno) {
-            self.call = call
-            self.path = path
-            self.code = code
+            (self.call, self.path, self.code) = (call, path, code)
         }
 
         var isNoSpace: Bool { code == ENOSPC || code == EDQUOT }

@@ -60,12 +60,8 @@ package struct SentMessage: Sendable, Hashable {
     package init(
         project: ProjectID, name: String, time: Timestamp, target: String, keys: [String], sender: Proposal.Person
     ) {
-        self.project = project
-        self.name = name
-        self.time = time
-        self.target = target
-        self.keys = keys
-        self.sender = sender
+        (self.project, self.name, self.time) = (project, name, time)
+        (self.target, self.keys, self.sender) = (target, keys, sender)
     }
 
     fileprivate init(_ record: JSONValue, of project: ProjectID, at time: Timestamp) {

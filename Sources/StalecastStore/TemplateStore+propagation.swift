@@ -82,8 +82,6 @@ package struct PropagationRow: Sendable {
     package let record: JSONValue
 
     package init(scope: Scope, version: VersionNumber, record: JSONValue) {
-        self.scope = scope
-        self.version = version
-        self.record = record
+        (self.scope, self.version, self.record) = (scope, version, record)
     }
 }

@@ -171,9 +171,7 @@ package final class TemplateStore: Sendable {
         package let details: [String: String]
 
         package init(_ level: Level, _ message: String, _ details: [String: String] = [:]) {
-            self.level = level
-            self.message = message
-            self.details = details
+            (self.level, self.message, self.details) = (level, message, details)
         }
     }
 

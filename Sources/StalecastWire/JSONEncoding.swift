@@ -8,9 +8,7 @@ package struct JSONStyle: Sendable {
     package var indent: Int?
 
     package init(asciiOnly: Bool = true, sortedKeys: Bool = false, indent: Int? = nil) {
-        self.asciiOnly = asciiOnly
-        self.sortedKeys = sortedKeys
-        self.indent = indent
+        (self.asciiOnly, self.sortedKeys, self.indent) = (asciiOnly, sortedKeys, indent)
     }
 
     /// One line of ASCII in document order: what goes on an SSE `data:` line.

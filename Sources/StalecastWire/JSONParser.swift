@@ -48,9 +48,7 @@ struct JSONParser {
     private var depth = 0
 
     init(bytes: [UInt8], maxDepth: Int, isLenient: Bool = false) {
-        self.bytes = bytes
-        self.maxDepth = maxDepth
-        self.isLenient = isLenient
+        (self.bytes, self.maxDepth, self.isLenient) = (bytes, maxDepth, isLenient)
         if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { index = 3 }
     }
 

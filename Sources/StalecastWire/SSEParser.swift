@@ -7,9 +7,7 @@ package struct ServerSentEvent: Sendable, Hashable {
     package var lastEventID: String
 
     package init(type: String = "message", data: String, lastEventID: String = "") {
-        self.type = type
-        self.data = data
-        self.lastEventID = lastEventID
+        (self.type, self.data, self.lastEventID) = (type, data, lastEventID)
     }
 }
 

@@ -22,9 +22,7 @@ package struct StaleMessage: Sendable, Hashable {
         topic: TopicName, change: TemplateChange, since: VersionNumber?, changedKeys: [String]?, fetchWindowMs: Int = 0,
         reportRatio: Double = 1
     ) {
-        self.topic = topic
-        self.change = change
-        self.since = since
+        (self.topic, self.change, self.since) = (topic, change, since)
         self.changedKeys = changedKeys.flatMap(Self.ifSmall)
         self.fetchWindowMs = fetchWindowMs
         self.reportRatio = reportRatio

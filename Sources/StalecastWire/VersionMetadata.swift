@@ -21,9 +21,7 @@ package struct UpdateUser: Sendable, Hashable {
     package var imageURL: String
 
     package init(name: String = "", email: String = "", imageURL: String = "") {
-        self.name = name
-        self.email = email
-        self.imageURL = imageURL
+        (self.name, self.email, self.imageURL) = (name, email, imageURL)
     }
 
     /// `{"name","email","imageUrl"}` without the empty ones; nil when all are empty.
@@ -59,12 +57,8 @@ package struct VersionMetadata: Sendable, Hashable {
         updateOrigin: UpdateOrigin = .restAPI, updateType: UpdateType = .incremental,
         rollbackSource: VersionNumber? = nil
     ) {
-        self.number = number
-        self.updateTime = updateTime
-        self.updateUser = updateUser
-        self.description = description
-        self.updateOrigin = updateOrigin
-        self.updateType = updateType
+        (self.number, self.updateTime, self.updateUser) = (number, updateTime, updateUser)
+        (self.description, self.updateOrigin, self.updateType) = (description, updateOrigin, updateType)
         self.rollbackSource = rollbackSource
     }
 
@@ -98,12 +92,8 @@ package struct TemplateChange: Sendable, Hashable {
         scope: Scope, sequence: CommitSequence, metadata: VersionMetadata, etag: String, changedKeys: [String]?,
         notes: ChangeNotes = ChangeNotes()
     ) {
-        self.scope = scope
-        self.sequence = sequence
-        self.metadata = metadata
-        self.etag = etag
-        self.changedKeys = changedKeys
-        self.notes = notes
+        (self.scope, self.sequence, self.metadata) = (scope, sequence, metadata)
+        (self.etag, self.changedKeys, self.notes) = (etag, changedKeys, notes)
     }
 
     package var version: VersionNumber { metadata.number }

@@ -48,10 +48,7 @@ package struct CommandFailure: Error, CustomStringConvertible {
     package let advice: String?
 
     init(_ status: ExitStatus, _ sentence: String, problems: [String] = [], advice: String? = nil) {
-        self.status = status
-        self.sentence = sentence
-        self.problems = problems
-        self.advice = advice
+        (self.status, self.sentence, self.problems, self.advice) = (status, sentence, problems, advice)
     }
 
     package var description: String { sentence }

@@ -30,13 +30,11 @@ package struct TokenIssuer: Sendable, Hashable {
         package var location: String
         /// PEM file of the authorities of the URL's host; nil for the system's.
         package var caFile: String?
-        /// File of a bearer token that the URL asks for; read anew each time.
+        /// File of a bearer token that the URL asks for; read again each time.
         package var tokenFile: String?
 
         package init(_ location: String, caFile: String? = nil, tokenFile: String? = nil) {
-            self.location = location
-            self.caFile = caFile
-            self.tokenFile = tokenFile
+            (self.location, self.caFile, self.tokenFile) = (location, caFile, tokenFile)
         }
 
         package var isURL: Bool { location.hasPrefix("https://") }
@@ -78,11 +76,8 @@ package struct TokenIssuer: Sendable, Hashable {
     package init(
         name: String, issuer: String, audiences: [String], algorithms: Set<TokenAlgorithm>, keys: KeyPlace
     ) {
-        self.name = name
-        self.issuer = issuer
-        self.audiences = audiences
-        self.algorithms = algorithms
-        self.keys = keys
+        (self.name, self.issuer, self.audiences) = (name, issuer, audiences)
+        (self.algorithms, self.keys) = (algorithms, keys)
     }
 }
 

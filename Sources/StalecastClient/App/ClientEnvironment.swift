@@ -13,9 +13,7 @@ package struct ClientEnvironment: Sendable {
         now: @escaping @Sendable () -> Date, sleep: @escaping @Sendable (TimeInterval) async throws -> Void,
         random: @escaping @Sendable () -> Double
     ) {
-        self.now = now
-        self.sleep = sleep
-        self.random = random
+        (self.now, self.sleep, self.random) = (now, sleep, random)
     }
 
     package static let live = ClientEnvironment(

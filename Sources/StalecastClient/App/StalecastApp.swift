@@ -50,9 +50,7 @@ public final class StalecastApp: Sendable {
     private let realtime: Subscriptions
 
     package init(name: String, options: StalecastOptions, environment: ClientEnvironment) {
-        self.name = name
-        self.options = options
-        self.environment = environment
+        (self.name, self.options, self.environment) = (name, options, environment)
         directory = options.cacheDirectory ?? CacheDirectory.standard()
         callbacks = CallbackQueue(options.callbackQueue, onProblem: options.onProblem)
         installation = InstallationKeeper(
@@ -73,7 +71,7 @@ public final class StalecastApp: Sendable {
         installation.change { $0.userProperties[name] = value }
     }
 
-    /// Ends the app's connection and timers and forgets the app, so that its name can be configured anew. Its cache
+    /// Ends the app's connection and timers and forgets the app, so that its name can be configured again. Its cache
     /// stays; objects made from it answer from memory.
     public func delete() {
         let (keepers, messaging) = state.withLock { state in

@@ -65,12 +65,8 @@ public struct StalecastOptions: Sendable {
         endpoint: URL = Self.defaultEndpoint, project: String = "demo", namespace: String = "firebase",
         apiKey: String? = nil, appID: String = Self.defaultAppID, appInstanceID: String? = nil
     ) {
-        self.endpoint = endpoint
-        self.project = project
-        self.namespace = namespace
-        self.apiKey = apiKey
-        self.appID = appID
-        self.appInstanceID = appInstanceID
+        (self.endpoint, self.project, self.namespace) = (endpoint, project, namespace)
+        (self.apiKey, self.appID, self.appInstanceID) = (apiKey, appID, appInstanceID)
         topics = ["PUSH_RC"]
         headers = [:]
         cacheDirectory = nil
@@ -119,9 +115,7 @@ public struct FirebaseHosts: Sendable, Hashable {
 
     /// The given settings; see the members for their defaults.
     public init(config: URL, realtime: URL, installations: URL) {
-        self.config = config
-        self.realtime = realtime
-        self.installations = installations
+        (self.config, self.realtime, self.installations) = (config, realtime, installations)
     }
 
     /// Google's.

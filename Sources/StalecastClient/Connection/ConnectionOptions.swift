@@ -68,10 +68,7 @@ public struct FirebaseStreamRequest: Sendable {
         project: String, namespace: String, apiKey: String, appID: String,
         credentials: @escaping @Sendable () async throws -> (appInstanceID: String, token: String)
     ) {
-        self.project = project
-        self.namespace = namespace
-        self.apiKey = apiKey
-        self.appID = appID
-        self.credentials = credentials
+        (self.project, self.namespace, self.apiKey) = (project, namespace, apiKey)
+        (self.appID, self.credentials) = (appID, credentials)
     }
 }

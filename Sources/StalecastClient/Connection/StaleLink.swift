@@ -39,9 +39,7 @@ final class StaleLink: @unchecked Sendable {
         (self.target, wholeTarget) = (target, target)
         self.have = have
         cursors[.main] = cursor
-        self.loop = loop
-        self.random = random
-        self.outlet = outlet
+        (self.loop, self.random, self.outlet) = (loop, random, outlet)
         machine = ConnectionMachine(target.options)
     }
 

@@ -32,17 +32,9 @@ public struct StaleNotice: Sendable, Hashable {
         fetchWindowMs: Int = 0, isUrgent: Bool = false, cursor: String? = nil,
         data: [String: String] = ["CONFIG_STATE": "STALE"]
     ) {
-        self.topic = topic
-        self.project = project
-        self.namespace = namespace
-        self.version = version
-        self.sinceVersion = sinceVersion
-        self.changedKeys = changedKeys
-        self.etag = etag
-        self.updateType = updateType
-        self.fetchWindowMs = fetchWindowMs
-        self.isUrgent = isUrgent
-        self.cursor = cursor
-        self.data = data
+        (self.topic, self.project, self.namespace) = (topic, project, namespace)
+        (self.version, self.sinceVersion, self.changedKeys) = (version, sinceVersion, changedKeys)
+        (self.etag, self.updateType, self.fetchWindowMs) = (etag, updateType, fetchWindowMs)
+        (self.isUrgent, self.cursor, self.data) = (isUrgent, cursor, data)
     }
 }

@@ -20,11 +20,7 @@ public struct TransportRequest: Sendable {
         method: String = "POST", url: URL, headers: [String: String] = [:], body: Data? = nil,
         timeout: TimeInterval = 60
     ) {
-        self.method = method
-        self.url = url
-        self.headers = headers
-        self.body = body
-        self.timeout = timeout
+        (self.method, self.url, self.headers, self.body, self.timeout) = (method, url, headers, body, timeout)
     }
 }
 

@@ -20,11 +20,8 @@ final class ConfigKeeper: Sendable {
         options: StalecastOptions, namespace: String, account: String?, cache: URL, installation: InstallationKeeper,
         callbacks: CallbackQueue, environment: ClientEnvironment
     ) {
-        self.options = options
-        self.namespace = namespace
-        self.environment = environment
-        self.installation = installation
-        self.callbacks = callbacks
+        (self.options, self.namespace, self.environment) = (options, namespace, environment)
+        (self.installation, self.callbacks) = (installation, callbacks)
         file = RecordFile(url: cache, onProblem: callbacks.report)
         var stored = file.load() ?? StoredConfig()
         if stored.account != account { stored = StoredConfig() }

@@ -41,10 +41,8 @@ public struct RemoteConfigError: Error, Sendable, Hashable, LocalizedError, Cust
     public let httpStatus: Int?
 
     init(_ code: Code, _ message: String, throttledEndTime: Date? = nil, httpStatus: Int? = nil) {
-        self.code = code
-        self.message = message
-        self.throttledEndTime = throttledEndTime
-        self.httpStatus = httpStatus
+        (self.code, self.message) = (code, message)
+        (self.throttledEndTime, self.httpStatus) = (throttledEndTime, httpStatus)
     }
 
     init(throttledUntil end: Date, _ failure: FetchAnswer.Failure?) {

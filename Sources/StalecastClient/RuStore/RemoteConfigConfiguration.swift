@@ -81,8 +81,7 @@ public struct RemoteConfigConfiguration: Sendable {
         updateBehaviour: RemoteConfigUpdateBehaviour = .default(timeInterval: Self.defaultTimeInterval),
         requestParametersProvider: (any RemoteConfigRequestParametersProvider)? = nil
     ) {
-        self.environment = environment
-        self.updateBehaviour = updateBehaviour
+        (self.environment, self.updateBehaviour) = (environment, updateBehaviour)
         self.requestParametersProvider = requestParametersProvider
     }
 

@@ -80,12 +80,9 @@ package final class AuditLog: Sendable {
         loss = mark?.contradiction(resumed.chain, isTorn: resumed.isTorn).map {
             "\(directory)/\(AuditFiles.current) \($0)"
         }
-        // Numbers go on: a chain that began anew would look as if nothing had been there.
+        // Numbers go on: a chain that started over would look as if nothing had been there.
         let known = loss == nil ? nil : mark.map { AuditChain(after: $0.count, $0.hash) }
-        self.directory = directory
-        self.limits = limits
-        self.clock = clock
-        self.append = append
+        (self.directory, self.limits, self.clock, self.append) = (directory, limits, clock, append)
         state = Mutex(
             State(
                 file: file, size: Int64(lseek(file, 0, SEEK_END)), rotateAt: Int64(limits.maxBytes),

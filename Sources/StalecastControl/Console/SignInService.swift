@@ -63,10 +63,7 @@ package final class SignInService: Sendable {
         _ access: Authorizer, policy: AddressPolicy, logger: Logger,
         engine: @escaping @Sendable () throws -> OutboundEngine
     ) {
-        self.access = access
-        self.policy = policy
-        self.logger = logger
-        self.engine = engine
+        (self.access, self.policy, self.logger, self.engine) = (access, policy, logger, engine)
     }
 
     /// Names of the issuers that people can sign in with.

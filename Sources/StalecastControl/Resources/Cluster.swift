@@ -54,12 +54,8 @@ package struct ClusterService: Sendable {
         upgrade: @escaping @Sendable () async throws(Failure) -> JSONValue,
         outcome: @escaping @Sendable (String) async throws(StoreError) -> Outcome
     ) {
-        self.status = status
-        self.copyAge = copyAge
-        self.newEpoch = newEpoch
-        self.upgrade = upgrade
-        self.outcome = outcome
-        self.changesAt = changesAt
+        (self.status, self.copyAge, self.newEpoch) = (status, copyAge, newEpoch)
+        (self.upgrade, self.outcome, self.changesAt) = (upgrade, outcome, changesAt)
     }
 }
 

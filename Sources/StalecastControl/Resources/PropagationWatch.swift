@@ -23,10 +23,7 @@ package struct PropagationGoal: Sendable, Hashable {
     package let timeout: Duration?
 
     package init(stage: RolloutStatus.Stage, target: Double, minClients: Int, timeout: Duration?) {
-        self.stage = stage
-        self.target = target
-        self.minClients = minClients
-        self.timeout = timeout
+        (self.stage, self.target, self.minClients, self.timeout) = (stage, target, minClients, timeout)
     }
 
     /// nil while it goes on.

@@ -17,9 +17,7 @@ struct WebhookQuestion: Sendable {
     let subject: Subject
 
     init(_ webhook: WebhookID, in project: ProjectID, _ subject: Subject) {
-        self.webhook = webhook
-        self.project = project
-        self.subject = subject
+        (self.webhook, self.project, self.subject) = (webhook, project, subject)
     }
 
     /// Whether an answer says that something will be done, which the next owner must know.

@@ -22,11 +22,8 @@ package struct WebhookService: Sendable {
         registry: WebhookRegistry, verifier: WebhookVerifier, delivery: WebhookDelivery, rollouts: RolloutTracker,
         logger: Logger
     ) {
-        self.rollouts = rollouts
-        self.registry = registry
-        self.verifier = verifier
-        self.delivery = delivery
-        self.logger = logger
+        (self.rollouts, self.registry, self.verifier) = (rollouts, registry, verifier)
+        (self.delivery, self.logger) = (delivery, logger)
     }
 
     /// A copy of the service that asks the nodes which deliver.

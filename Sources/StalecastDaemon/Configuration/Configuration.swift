@@ -194,9 +194,7 @@ extension Configuration {
         package enum Approvals: String, Sendable, CaseIterable { case optional, required }
 
         package init(id: ProjectID, number: Int64, namespaces: [Namespace] = [.firebase, .firebaseServer]) {
-            self.id = id
-            self.number = number
-            self.namespaces = namespaces
+            (self.id, self.number, self.namespaces) = (id, number, namespaces)
         }
 
         /// Project that is served when none is configured: `demo`, 123456789012.

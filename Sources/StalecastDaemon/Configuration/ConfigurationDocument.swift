@@ -39,9 +39,7 @@ struct ConfigurationDocument {
     }
 
     private init(root: Node?, problems: [ConfigurationProblem], renamedKeys: Set<String>) {
-        self.root = root
-        self.problems = problems
-        self.renamedKeys = renamedKeys
+        (self.root, self.problems, self.renamedKeys) = (root, problems, renamedKeys)
     }
 
     /// Anchors are refused: aliases of aliases grow a short file into a tree that takes for ever to compare and to free,

@@ -134,9 +134,7 @@ extension ConfigurationOption {
         flag: String?, _ meaning: String, spell: @escaping @Sendable (Value) -> String,
         reader: () -> ConfigurationOption.Reader
     ) {
-        self.path = path
-        self.meaning = meaning
-        self.form = form
+        (self.path, self.meaning, self.form) = (path, meaning, form)
         self.needsRestart = reload == .restart
         self.flag = flag
         self.reader = reader()

@@ -22,14 +22,9 @@ package struct ConfigurationOverrides: Sendable, Equatable {
         tlsCertificate: String? = nil, tlsKey: String? = nil, logLevel: String? = nil,
         logFormat: String? = nil, proxied: Bool = false
     ) {
-        self.dataDirectory = dataDirectory
-        self.edge = edge
-        self.control = control
-        self.tlsCertificate = tlsCertificate
-        self.tlsKey = tlsKey
-        self.logLevel = logLevel
-        self.logFormat = logFormat
-        self.proxied = proxied
+        (self.dataDirectory, self.edge, self.control) = (dataDirectory, edge, control)
+        (self.tlsCertificate, self.tlsKey, self.logLevel) = (tlsCertificate, tlsKey, logLevel)
+        (self.logFormat, self.proxied) = (logFormat, proxied)
     }
 
     /// The text for the option with this flag; nil if it was not given.

@@ -49,10 +49,7 @@ package final class Canaries: Sendable {
         loop: any EventLoop, epoch: Epoch, seat: @escaping @Sendable (Scope, Int32) -> Void,
         fetch: @escaping @Sendable (Int32) -> Void
     ) {
-        self.loop = loop
-        self.epoch = epoch
-        self.seat = seat
-        self.fetch = fetch
+        (self.loop, self.epoch, self.seat, self.fetch) = (loop, epoch, seat, fetch)
     }
 
     package var observations: [Scope: Observation] { state.withLock { $0.observations } }

@@ -41,11 +41,7 @@ extension Shard {
         package init(
             fd: Int32, address: UInt64, request: StreamRequest?, tls: TLSSession? = nil, proxy: IPAddress? = nil
         ) {
-            self.fd = fd
-            self.address = address
-            self.request = request
-            self.tls = tls
-            self.proxy = proxy
+            (self.fd, self.address, self.request, self.tls, self.proxy) = (fd, address, request, tls, proxy)
         }
     }
 

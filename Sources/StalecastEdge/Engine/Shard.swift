@@ -45,10 +45,7 @@ package final class Shard: Carrier, @unchecked Sendable {
         handOver: @escaping @Sendable (Handover) -> Void,
         makeRoomInFront: @escaping @Sendable () -> Bool = { false }
     ) throws(EdgeError) {
-        self.number = number
-        self.context = context
-        self.handOver = handOver
-        self.makeRoomInFront = makeRoomInFront
+        (self.number, self.context, self.handOver, self.makeRoomInFront) = (number, context, handOver, makeRoomInFront)
         poller = try Poller(listener)
         input = RequestInput(capacity: settings.maxHeadBytes + Recogniser.maxBodyBytes + 1)
         audience = Audience(context.hub.board, settings)
@@ -146,7 +143,7 @@ package final class Shard: Carrier, @unchecked Sendable {
 
     private func advanceTimers() {
         let now = stalecast_monotonic_ns()
-        // What nobody here hears did not wake the shard.
+        // An announcement without subscribers here did not wake the shard.
         if hub.newestSequence > board.headSequence { takeInbox() }
         advance(to: Tick((now &- turns.startedAt) / TimerWheel.tickNanoseconds))
         if !poller.isListening, poller.listener >= 0, !isDraining, hasRoom || makeRoom() { poller.setListening(true) }

@@ -18,10 +18,7 @@ package final class FetchRendering: Sendable {
     package let unchanged: FetchBytes
 
     init(etag: String, version: VersionNumber, update: FetchBytes, unchanged: FetchBytes) {
-        self.etag = etag
-        self.version = version
-        self.update = update
-        self.unchanged = unchanged
+        (self.etag, self.version, self.update, self.unchanged) = (etag, version, update, unchanged)
     }
 
     /// Bytes that the rendering takes in memory, with the most that its form in gzip may take.

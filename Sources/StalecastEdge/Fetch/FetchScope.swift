@@ -25,9 +25,7 @@ package final class FetchScope: Sendable {
         private static let maxSlowness = 256
 
         init(_ template: CompiledTemplate, _ change: TemplateChange, projectNumber: UInt64) {
-            self.template = template
-            self.change = change
-            self.projectNumber = projectNumber
+            (self.template, self.change, self.projectNumber) = (template, change, projectNumber)
             outcomes = KnownOutcomes(template.inputs)
             renderer = FetchRenderer(
                 template, version: change.version, scope: change.scope, projectNumber: projectNumber)
@@ -84,10 +82,7 @@ package final class FetchScope: Sendable {
     let elsewhere: String?
 
     init(_ scope: Scope, projectNumber: UInt64, cache: Cache, elsewhere: String? = nil) {
-        self.elsewhere = elsewhere
-        self.scope = scope
-        self.projectNumber = projectNumber
-        self.cache = cache
+        (self.elsewhere, self.scope, self.projectNumber, self.cache) = (elsewhere, scope, projectNumber, cache)
         withoutTemplate = FetchRenderer(nil, version: 0, scope: scope, projectNumber: projectNumber)
             .rendering(of: nil)
     }

@@ -45,9 +45,7 @@ package final class RenderingCache: Sendable {
     ///   - maxBytes: of all renderings and their outcomes; default 64 MiB.
     ///   - forms: caches of the answers in other dialects.
     package init(maxOutcomes: Int = 1024, maxBytes: Int = 64 << 20, forms: [FlagForm: RenderingCache] = [:]) {
-        self.forms = forms
-        self.maxOutcomes = maxOutcomes
-        self.maxBytes = maxBytes
+        (self.forms, self.maxOutcomes, self.maxBytes) = (forms, maxOutcomes, maxBytes)
     }
 
     /// Bytes held now.
@@ -163,7 +161,7 @@ extension RenderingCache.Shelf {
 }
 
 /// The outcomes of a version by what its conditions read of a fetch: fetches that say the same are evaluated once.
-///  A client chooses what it says, so the table is bounded: 1,024 keys of 512 bytes. When it is full it begins anew,
+///  A client chooses what it says, so the table is bounded: 1,024 keys of 512 bytes. When it is full it starts over,
 /// which costs each of those that come again one evaluation.
 package final class KnownOutcomes: Sendable {
     private static let maxKeys = 1024

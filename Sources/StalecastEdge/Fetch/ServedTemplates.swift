@@ -15,10 +15,8 @@ package final class ServedTemplates: Sendable {
         package let servesServerTemplate: Bool
 
         package init(id: ProjectID, number: UInt64, namespaces: [Namespace], servesServerTemplate: Bool = false) {
-            self.id = id
-            self.number = number
-            self.namespaces = namespaces
-            self.servesServerTemplate = servesServerTemplate
+            (self.id, self.number) = (id, number)
+            (self.namespaces, self.servesServerTemplate) = (namespaces, servesServerTemplate)
         }
 
         func serves(_ namespace: Namespace) -> Bool {
@@ -65,9 +63,7 @@ package final class ServedTemplates: Sendable {
                 if projects.count == 1, namespace == .firebase { flagPaths[Self.flagsPath[...]] = served }
             }
         }
-        self.scopes = scopes
-        self.paths = paths
-        self.flagPaths = flagPaths
+        (self.scopes, self.paths, self.flagPaths) = (scopes, paths, flagPaths)
         self.projects = projects.reduce(into: [:]) { byName, project in
             byName[project.id.description] = project
             byName[String(project.number)] = project

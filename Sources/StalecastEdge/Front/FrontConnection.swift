@@ -18,9 +18,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
     private var hasRoomForFetches = false
 
     init(shard: FrontShard, peer: FrontPeer, connection: HTTPConnection) {
-        self.shard = shard
-        self.peer = peer
-        self.connection = connection
+        (self.shard, self.peer, self.connection) = (shard, peer, connection)
         shard.connections[ObjectIdentifier(self)] = self
     }
 

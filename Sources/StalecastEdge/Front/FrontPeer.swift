@@ -29,15 +29,8 @@ final class FrontPeer: @unchecked Sendable {
         address: UInt64, proxy: IPAddress?, isRefused: Bool, ledger: AddressLedger, fd: Int32?, isTLS: Bool = false,
         isReturned: Bool = false, engine: StreamEngine?, isCanary: Bool = false
     ) {
-        self.address = address
-        self.proxy = proxy
-        self.isRefused = isRefused
-        self.ledger = ledger
-        self.fd = fd
-        self.isTLS = isTLS
-        self.isReturned = isReturned
-        self.engine = engine
-        self.isCanary = isCanary
+        (self.address, self.proxy, self.isRefused, self.ledger, self.fd) = (address, proxy, isRefused, ledger, fd)
+        (self.isTLS, self.isReturned, self.engine, self.isCanary) = (isTLS, isReturned, engine, isCanary)
     }
 
     /// Address in the form of the hub's book: behind a loopback address is a proxy, which speaks for all.

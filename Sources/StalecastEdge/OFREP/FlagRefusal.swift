@@ -20,9 +20,7 @@ package struct FlagRefusal: Error, Hashable, Sendable {
     var fields = ""
 
     init(_ code: Code, _ details: String, status: Int = 400) {
-        self.code = code
-        self.details = details
-        self.status = status
+        (self.code, self.details, self.status) = (code, details, status)
     }
 
     init(_ error: GoogleError, _ code: Code = .general) {

@@ -22,17 +22,13 @@ package struct GateReading: Hashable, Sendable {
     package var untold: Double?
     /// Told clients, fetches or addresses that ``value`` is about; nil for a gate that asks outside.
     package var count: Int?
-    /// Words on why it tripped, or why it says nothing.
+    /// Why it tripped, or why it has no verdict.
     package var detail: String?
 
     package init(
         _ name: String, _ verdict: Verdict, value: Double? = nil, limit: Double? = nil, count: Int? = nil
     ) {
-        self.name = name
-        self.verdict = verdict
-        self.value = value
-        self.limit = limit
-        self.count = count
+        (self.name, self.verdict, self.value, self.limit, self.count) = (name, verdict, value, limit, count)
     }
 
     package var json: JSONValue {

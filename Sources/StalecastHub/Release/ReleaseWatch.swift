@@ -120,9 +120,7 @@ package struct ReleaseSeat: Hashable, Sendable {
     package let isTold: Bool
 
     package init(scope: Scope, version: VersionNumber, isTold: Bool) {
-        self.scope = scope
-        self.version = version
-        self.isTold = isTold
+        (self.scope, self.version, self.isTold) = (scope, version, isTold)
     }
 }
 

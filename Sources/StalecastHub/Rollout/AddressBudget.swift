@@ -10,9 +10,7 @@ struct AddressBudget {
     private var number: UInt32 = 0
 
     init(perAddress: Int, total: Int, period: UInt32) {
-        self.perAddress = perAddress
-        self.total = total
-        self.period = period
+        (self.perAddress, self.total, self.period) = (perAddress, total, period)
     }
 
     /// Takes one if there is one.

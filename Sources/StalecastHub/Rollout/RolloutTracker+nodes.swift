@@ -21,13 +21,8 @@ extension RolloutTracker {
             key: UInt64, scope: Scope, fetched: VersionNumber, active: VersionNumber, failed: VersionNumber = 0,
             isCounted: Bool = true, wins: Bool = false
         ) {
-            self.key = key
-            self.scope = scope
-            self.fetched = fetched
-            self.active = active
-            self.failed = failed
-            self.isCounted = isCounted
-            self.wins = wins
+            (self.key, self.scope, self.fetched, self.active) = (key, scope, fetched, active)
+            (self.failed, self.isCounted, self.wins) = (failed, isCounted, wins)
         }
     }
 

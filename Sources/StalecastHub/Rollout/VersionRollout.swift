@@ -71,10 +71,7 @@ struct VersionRollout {
         self.previous = previous
         self.topics = topics
         fetches.counts.windowMs = fetchWindowMs
-        self.bit = bit
-        self.isPartial = isPartial
-        self.startedAt = startedAt
-        self.announceTime = announceTime
+        (self.bit, self.isPartial, self.startedAt, self.announceTime) = (bit, isPartial, startedAt, announceTime)
     }
 
     var number: UInt32 { UInt32(clamping: version.rawValue) }

@@ -45,10 +45,8 @@ package struct OriginProblem: Error, Sendable, Hashable, CustomStringConvertible
     package init(
         _ reason: Reason, _ description: String, retryAfter: Duration? = nil, isSoonOver: Bool = false
     ) {
-        self.reason = reason
-        self.description = description
-        self.retryAfter = retryAfter
-        self.isSoonOver = isSoonOver
+        (self.reason, self.description) = (reason, description)
+        (self.retryAfter, self.isSoonOver) = (retryAfter, isSoonOver)
     }
 
     /// No answer came.

@@ -30,10 +30,7 @@ package struct SourceStatus: Sendable, Hashable {
     package var counts = Counts()
 
     package init(scope: Scope, kind: SourceKind, place: String, began: ContinuousClock.Instant = .now) {
-        self.scope = scope
-        self.kind = kind
-        self.place = place
-        self.began = began
+        (self.scope, self.kind, self.place, self.began) = (scope, kind, place, began)
     }
 
     /// Age of our knowledge of the origin; since the start while no look succeeded.

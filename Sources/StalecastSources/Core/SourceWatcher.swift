@@ -25,15 +25,10 @@ package final class SourceWatcher: Sendable {
         store: TemplateStore, schedule: PollSchedule = PollSchedule(),
         report: @escaping @Sendable (Report) -> Void = { _ in }
     ) {
-        self.scope = scope
-        self.source = source
-        self.fence = fence
-        self.store = store
-        self.isNumbered = isNumbered
-        self.schedule = schedule
-        self.report = report
+        (self.scope, self.source, self.fence, self.store) = (scope, source, fence, store)
+        (self.isNumbered, self.schedule, self.report) = (isNumbered, schedule, report)
         var status = SourceStatus(scope: scope, kind: source.kind, place: source.place)
-        // What was adopted before a restart was adopted all the same.
+        // What was adopted before a restart was adopted anyway.
         let current = store.currentTemplates[scope]
         status.version = current?.version
         status.lastChange = current?.metadata.updateTime

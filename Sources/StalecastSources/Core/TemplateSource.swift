@@ -58,10 +58,7 @@ package enum OriginPoll: Sendable, Hashable {
         package init(
             content: OriginContent, metadata: VersionMetadata? = nil, etag: String? = nil, isUrgent: Bool = false
         ) {
-            self.content = content
-            self.metadata = metadata
-            self.etag = etag
-            self.isUrgent = isUrgent
+            (self.content, self.metadata, self.etag, self.isUrgent) = (content, metadata, etag, isUrgent)
         }
 
         /// Description that the origin gives to the version.

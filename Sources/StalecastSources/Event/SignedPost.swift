@@ -27,9 +27,7 @@ package struct SignedPost: Sendable, Hashable {
         else { return nil }
         let age = Duration.microseconds(now.microseconds) - .seconds(seconds)
         guard age <= Self.tolerance, age >= .zero - Self.tolerance else { return nil }
-        self.id = id
-        self.timestamp = timestamp
-        self.signatures = signatures
+        (self.id, self.timestamp, self.signatures) = (id, timestamp, signatures)
     }
 
     /// A key that senders sign with by Standard Webhooks; the daemon makes it from the key's text. One object for one key,

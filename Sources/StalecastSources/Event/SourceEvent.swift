@@ -31,12 +31,8 @@ package struct SourceEvent: Sendable, Hashable {
         form: Form, id: String? = nil, sender: String = "", project: String? = nil, namespace: String? = nil,
         version: VersionNumber? = nil
     ) {
-        self.form = form
-        self.id = id
-        self.sender = sender
-        self.project = project
-        self.namespace = namespace
-        self.version = version
+        (self.form, self.id, self.sender) = (form, id, sender)
+        (self.project, self.namespace, self.version) = (project, namespace, version)
     }
 
     /// Why a body is no event; `description` is a sentence for the one who sent it.

@@ -23,9 +23,7 @@ package final class TriggerService: Sendable {
         targets: [Target], recent: RecentEvents = RecentEvents(),
         now: @escaping @Sendable () -> Timestamp = { .now() }
     ) {
-        self.targets = targets
-        self.recent = recent
-        self.now = now
+        (self.targets, self.recent, self.now) = (targets, recent, now)
     }
 
     package var figures: Figures { tally.withLock { $0 } }
@@ -177,11 +175,8 @@ package final class TriggerService: Sendable {
             project: ProjectID?, headers: [String: String], token: String? = nil, namespace: String? = nil,
             isOperator: Bool
         ) {
-            self.project = project
-            self.headers = headers
-            self.token = token
-            self.namespace = namespace
-            self.isOperator = isOperator
+            (self.project, self.headers, self.token) = (project, headers, token)
+            (self.namespace, self.isOperator) = (namespace, isOperator)
         }
 
         /// Text that may be a trigger token: the query's, else that of `Authorization`.
@@ -256,12 +251,8 @@ package final class TriggerService: Sendable {
             knownVersion: @escaping @Sendable () -> VersionNumber?,
             poll: @escaping @Sendable (_ expecting: VersionNumber?) -> Void
         ) {
-            self.scope = scope
-            self.projectNames = projectNames
-            self.tokens = tokens
-            self.keys = keys
-            self.knownVersion = knownVersion
-            self.poll = poll
+            (self.scope, self.projectNames, self.tokens) = (scope, projectNames, tokens)
+            (self.keys, self.knownVersion, self.poll) = (keys, knownVersion, poll)
         }
 
         /// Whether the event can be about this scope.

@@ -42,10 +42,7 @@ package struct Fence: Sendable {
         _ settings: Settings, access: OriginAccess, kind: TemplateKind,
         now: @escaping @Sendable () -> ContinuousClock.Instant = { .now }
     ) {
-        self.settings = settings
-        self.access = access
-        self.kind = kind
-        self.now = now
+        (self.settings, self.access, self.kind, self.now) = (settings, access, kind, now)
     }
 
     /// Probes until the goal or something newer is seen, or the wait is over. Where there are no numbers, what gives way
@@ -205,10 +202,7 @@ package struct Fence: Sendable {
         package var before: Template?
 
         package init(version: VersionNumber?, etag: String?, content: OriginContent, before: Template? = nil) {
-            self.version = version
-            self.etag = etag
-            self.content = content
-            self.before = before
+            (self.version, self.etag, self.content, self.before) = (version, etag, content, before)
         }
     }
 

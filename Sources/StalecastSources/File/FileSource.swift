@@ -60,9 +60,7 @@ package final class FileSource: TemplateSource {
     ) {
         place = path
         files = FileReading(path: path, reading: reading, kind: kind, maxBytes: maxBytes)
-        self.watch = watch
-        self.quiet = quiet
-        self.patience = patience
+        (self.watch, self.quiet, self.patience) = (watch, quiet, patience)
     }
 
     package var kind: SourceKind { .file }

@@ -10,9 +10,7 @@ package struct Invalidation: Sendable, Hashable {
     package var retryInterval: Duration?
 
     package init(version: VersionNumber? = nil, isDisabled: Bool = false, retryInterval: Duration? = nil) {
-        self.version = version
-        self.isDisabled = isDisabled
-        self.retryInterval = retryInterval
+        (self.version, self.isDisabled, self.retryInterval) = (version, isDisabled, retryInterval)
     }
 }
 

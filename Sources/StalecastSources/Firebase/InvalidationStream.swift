@@ -55,10 +55,7 @@ package final class InvalidationStream: Sendable {
         _ settings: Settings, access: OriginAccess, known: @escaping @Sendable () -> VersionNumber,
         onVersion: @escaping @Sendable (VersionNumber?) -> Void
     ) {
-        self.settings = settings
-        self.access = access
-        self.known = known
-        self.onVersion = onVersion
+        (self.settings, self.access, self.known, self.onVersion) = (settings, access, known, onVersion)
     }
 
     /// Whether the stream is open, so that polls may be seldom.
@@ -220,9 +217,7 @@ package final class InvalidationStream: Sendable {
                 OutboundHeader(trusted: "X-Google-GFE-Can-Retry", "yes"),
                 OutboundHeader(trusted: "X-Accept-Response-Streaming", "true"),
             ]
-            self.project = project
-            self.namespace = namespace
-            self.appID = appID
+            (self.project, self.namespace, self.appID) = (project, namespace, appID)
         }
 
         /// - Parameter known: 0 for none; the origin answers at once when it has a newer one.

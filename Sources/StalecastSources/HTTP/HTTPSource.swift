@@ -25,9 +25,7 @@ package final class HTTPSource: TemplateSource {
 
     /// - Parameter access: its `maxBodyBytes` bounds the document.
     package init(url: OutboundURL, access: OriginAccess, reading: ContentReading, kind: TemplateKind) {
-        self.url = url
-        self.access = access
-        self.reading = reading
+        (self.url, self.access, self.reading) = (url, access, reading)
         templateKind = kind
     }
 

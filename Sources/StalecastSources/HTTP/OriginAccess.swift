@@ -16,9 +16,7 @@ package struct OriginAccess: Sendable {
         engine: OutboundEngine, policy: AddressPolicy, tls: OutboundTLS? = nil, timeout: Duration = .seconds(15),
         maxBodyBytes: Int, credential: Credential = .none, headers: [OutboundHeader] = []
     ) {
-        self.engine = engine
-        self.policy = policy
-        self.tls = tls
+        (self.engine, self.policy, self.tls) = (engine, policy, tls)
         limits = OutboundLimits(
             connectTimeout: min(.seconds(5), timeout), timeout: timeout, maxBodyBytes: maxBodyBytes, overflow: .fail)
         self.credential = credential

@@ -28,9 +28,7 @@ package struct Release: Sendable, Hashable {
         package let at: Timestamp
 
         package init(stage: Int, sequence: CommitSequence, at: Timestamp) {
-            self.stage = stage
-            self.sequence = sequence
-            self.at = at
+            (self.stage, self.sequence, self.at) = (stage, sequence, at)
         }
     }
 
@@ -53,10 +51,7 @@ package struct Release: Sendable, Hashable {
     package internal(set) var successor: VersionNumber?
 
     package init(scope: Scope, version: VersionNumber, base: VersionNumber, policy: ReleasePolicy) {
-        self.scope = scope
-        self.version = version
-        self.base = base
-        self.policy = policy
+        (self.scope, self.version, self.base, self.policy) = (scope, version, base, policy)
     }
 
     package var isOpen: Bool {

@@ -8,8 +8,6 @@ package struct ReleasePlan: Sendable, Equatable {
     package let isStagedByDefault: Bool
 
     package init(scope: Scope, policy: ReleasePolicy, isStagedByDefault: Bool) {
-        self.scope = scope
-        self.policy = policy
-        self.isStagedByDefault = isStagedByDefault
+        (self.scope, self.policy, self.isStagedByDefault) = (scope, policy, isStagedByDefault)
     }
 }

@@ -23,10 +23,7 @@ package struct ReleaseStep: Sendable, Hashable {
     package let sequence: CommitSequence
 
     package init(kind: Kind, release: Release, stages: Range<Int>, sequence: CommitSequence) {
-        self.kind = kind
-        self.release = release
-        self.stages = stages
-        self.sequence = sequence
+        (self.kind, self.release, self.stages, self.sequence) = (kind, release, stages, sequence)
     }
 
     /// The last stage is reached.

@@ -36,9 +36,7 @@ struct Evaluation {
         _ compiler: CompiledTemplate.TestCompiler, context: EvaluationContext,
         budget: EvaluationBudget = EvaluationBudget()
     ) {
-        self.compiler = compiler
-        self.context = context
-        self.budget = budget
+        (self.compiler, self.context, self.budget) = (compiler, context, budget)
         results = Array(repeating: .unknown, count: compiler.tests.count)
         readings = Array(repeating: nil, count: compiler.attributes.count)
         buckets = Array(repeating: nil, count: compiler.seeds.count)

@@ -36,16 +36,11 @@ package struct EvaluationContext: Sendable, Hashable {
         analyticsUserProperties: [String: String] = [:], customSignals: [String: String] = [:],
         now: Timestamp = .now()
     ) {
-        self.appID = appID
-        self.appInstanceID = appInstanceID
-        self.countryCode = countryCode
-        self.languageCode = languageCode
-        self.timeZone = timeZone
-        self.appVersion = appVersion
-        self.appBuild = appBuild
-        self.firstOpenTime = firstOpenTime
-        self.analyticsUserProperties = analyticsUserProperties
-        self.customSignals = customSignals
+        (self.appID, self.appInstanceID) = (appID, appInstanceID)
+        (self.countryCode, self.languageCode) = (countryCode, languageCode)
+        (self.timeZone, self.appVersion) = (timeZone, appVersion)
+        (self.appBuild, self.firstOpenTime) = (appBuild, firstOpenTime)
+        (self.analyticsUserProperties, self.customSignals) = (analyticsUserProperties, customSignals)
         self.now = now
     }
 

@@ -20,10 +20,8 @@ package struct Template: Sendable, Hashable {
         conditions: [TemplateCondition] = [], parameters: [String: TemplateParameter] = [:],
         groups: [String: ParameterGroup] = [:], requestedDescription: String = ""
     ) {
-        self.conditions = conditions
-        self.parameters = parameters
-        self.groups = groups
-        self.requestedDescription = requestedDescription
+        (self.conditions, self.parameters) = (conditions, parameters)
+        (self.groups, self.requestedDescription) = (groups, requestedDescription)
     }
 
     /// Reads a template from outside and checks everything: shape, names, limits, values, condition expressions.

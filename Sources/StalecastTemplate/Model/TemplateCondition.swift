@@ -9,9 +9,7 @@ package struct TemplateCondition: Sendable, Hashable {
     package var tagColor: TagColor?
 
     package init(name: String, expression: String, tagColor: TagColor? = nil) {
-        self.name = name
-        self.expression = expression
-        self.tagColor = tagColor
+        (self.name, self.expression, self.tagColor) = (name, expression, tagColor)
     }
 
     /// `{"name","expression","tagColor"}`, the last only when there is one.

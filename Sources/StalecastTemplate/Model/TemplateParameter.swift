@@ -15,10 +15,8 @@ package struct TemplateParameter: Sendable, Hashable {
         defaultValue: ParameterValue? = nil, conditionalValues: [String: ParameterValue] = [:],
         description: String = "", valueType: ValueType? = nil
     ) {
-        self.defaultValue = defaultValue
-        self.conditionalValues = conditionalValues
-        self.description = description
-        self.valueType = valueType
+        (self.defaultValue, self.conditionalValues) = (defaultValue, conditionalValues)
+        (self.description, self.valueType) = (description, valueType)
     }
 
     /// The type in force.

@@ -109,7 +109,7 @@ struct Watch: AsyncParsableCommand {
 }
 
 extension Watch {
-    /// Edge's address, read anew on every call, with the key to show there.
+    /// Edge's address, read again on every call, with the key to show there.
     private func edge() throws(CommandFailure) -> ServerAddress {
         var address = try connection.edgeAddress()
         guard let apiKeyFile else {
@@ -182,12 +182,8 @@ extension Watch {
             output: Output, clock: LocalClock, limit: Int?, filter: MessageFilter, command: MessageCommand?,
             greeting: @escaping () async -> String
         ) {
-            self.output = output
-            self.clock = clock
-            self.limit = limit
-            self.filter = filter
-            self.command = command
-            self.greeting = greeting
+            (self.output, self.clock, self.limit) = (output, clock, limit)
+            (self.filter, self.command, self.greeting) = (filter, command, greeting)
         }
 
         func take(_ event: Watcher.Event) async throws {

@@ -11,9 +11,7 @@ package struct EmulatorContents: Sendable {
 
     /// - Parameter seeds: each `KEY=VALUE`.
     package init(path: String?, isWatched: Bool, seeds: [String]) {
-        self.path = path
-        self.isWatched = isWatched
-        self.seeds = seeds
+        (self.path, self.isWatched, self.seeds) = (path, isWatched, seeds)
     }
 
     /// Stamp of the file at the time of the call; nil when no file is watched and while there is none.

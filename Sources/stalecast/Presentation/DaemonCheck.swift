@@ -11,9 +11,7 @@ package struct DaemonCheck {
     ///   - cluster: answer of `/v1/cluster`; nil for a daemon by itself.
     ///   - version: that of this program.
     package init(_ status: JSONValue, cluster: JSONValue? = nil, version: String) {
-        self.status = status
-        self.cluster = cluster
-        self.version = version
+        (self.status, self.cluster, self.version) = (status, cluster, version)
     }
 
     package var findings: [SystemCheck.Finding] {

@@ -32,9 +32,7 @@ struct PublishReport {
     init(
         scope: Scope, before: ServedTemplate, after: ServedTemplate?, content: Template, isCheck: Bool = false
     ) throws(CommandFailure) {
-        self.scope = scope
-        self.before = before
-        self.after = after
+        (self.scope, self.before, self.after) = (scope, before, after)
         let old = try before.template()
         changes = TemplateDifference.describe(from: old, to: content)
         changedKeys = TemplateDifference.changedKeys(from: old, to: content)

@@ -9,9 +9,7 @@ package struct StatusReading {
     package init(_ status: JSONValue) { self.init(status, clock: .asked, now: .now()) }
 
     init(_ status: JSONValue, clock: LocalClock, now: Timestamp) {
-        self.status = status
-        self.clock = clock
-        self.now = now
+        (self.status, self.clock, self.now) = (status, clock, now)
     }
 
     package func lines(_ palette: Palette) -> [String] {

@@ -7,7 +7,7 @@ import StalecastWire
 ///
 /// Fails only when the very first connection finds no server, or when the server refuses for good.
 struct Watcher {
-    /// Edge's address, asked anew for every connection: after a restart on port 0 it is another one.
+    /// Edge's address, asked again for every connection: after a restart on port 0 it is another one.
     let address: () throws -> ServerAddress
     /// Long-poll instead of a stream.
     let polls: Bool
@@ -32,10 +32,7 @@ struct Watcher {
         _ request: Watcher.Request, polls: Bool, address: @escaping () throws -> ServerAddress,
         sink: @escaping (Watcher.Event) async throws -> Void
     ) {
-        self.request = request
-        self.polls = polls
-        self.address = address
-        self.sink = sink
+        (self.request, self.polls, self.address, self.sink) = (request, polls, address, sink)
     }
 
     /// Runs until cancelled, the sink throws, or the server refuses for good or asks never to come back.

@@ -10,9 +10,7 @@ package struct WebhookReport {
     ///   - secretPath: a file of ``SecretFile`` that the secret goes into, instead of onto the screen.
     ///   - isSecretKnown: it came from the owner's own file and is not shown.
     package init(_ webhook: JSONValue, savedTo secretPath: String? = nil, isSecretKnown: Bool = false) {
-        self.webhook = webhook
-        self.secretPath = secretPath
-        self.isSecretKnown = isSecretKnown
+        (self.webhook, self.secretPath, self.isSecretKnown) = (webhook, secretPath, isSecretKnown)
     }
 
     /// - Parameter act: what happened, `registered`; nil shows the webhook only.

@@ -16,10 +16,7 @@ package struct FirebaseDialect: LinkDialect {
     private static let maxBytes = 64 << 10
 
     package init(endpoint: URL, _ stream: FirebaseStreamRequest, options: ConnectionOptions, version: Int64) {
-        self.endpoint = endpoint
-        self.stream = stream
-        self.options = options
-        self.version = version
+        (self.endpoint, self.stream, self.options, self.version) = (endpoint, stream, options, version)
     }
 
     package var opening: LinkOpening { .head }

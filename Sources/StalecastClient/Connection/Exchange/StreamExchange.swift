@@ -14,10 +14,7 @@ package struct StreamRequest: Sendable, Hashable {
     package var authorityFile: String?
 
     package init(method: String = "GET", url: URL, headers: [String: String] = [:], body: [UInt8]? = nil) {
-        self.method = method
-        self.url = url
-        self.headers = headers
-        self.body = body
+        (self.method, self.url, self.headers, self.body) = (method, url, headers, body)
     }
 
     /// Sets a header, whatever the case of a former one's name.

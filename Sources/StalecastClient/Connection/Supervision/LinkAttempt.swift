@@ -66,10 +66,7 @@ package final class LinkAttempt<Dialect: LinkDialect>: RunningAttempt, @unchecke
         _ dialect: Dialect, limits: LinkLimits, loop: LinkLoop,
         onReport: @escaping @Sendable (LinkAttempt, Report) -> Void
     ) {
-        self.dialect = dialect
-        self.limits = limits
-        self.loop = loop
-        self.onReport = onReport
+        (self.dialect, self.limits, self.loop, self.onReport) = (dialect, limits, loop, onReport)
     }
 
     package func cancel() {

@@ -24,9 +24,7 @@ package struct LinkLoss: Error, Sendable, Hashable {
     package var retryAfter: TimeInterval?
 
     package init(_ kind: Kind, _ reason: String, retryAfter: TimeInterval? = nil) {
-        self.kind = kind
-        self.reason = reason
-        self.retryAfter = retryAfter
+        (self.kind, self.reason, self.retryAfter) = (kind, reason, retryAfter)
     }
 }
 
