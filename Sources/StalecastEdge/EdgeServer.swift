@@ -64,8 +64,8 @@ package final class EdgeServer: Sendable {
             try options.usesStreamEngine
             ? StreamEngine(options, context, settings: settings, front: front) : nil
         self.engine = engine
-        let seat: @Sendable (Scope, Int32) -> Void = { scope, socket in
-            if let engine { engine.seatCanary(socket, of: scope) } else { front.seatCanary(socket, of: scope) }
+        let seat: @Sendable (Scope, CanaryEnd) -> Void = { scope, end in
+            if let engine { engine.seatCanary(end, of: scope) } else { front.seatCanary(end, of: scope) }
         }
         canaries =
             options.hasCanaries

@@ -8,7 +8,7 @@ import Testing
     let other = Scope.named("other")
 
     @Test func whatNobodyHearsWaitsForTheNextTurn() {
-        #expect(!inbox.hear([heard]))
+        #expect(!inbox.hear(.of([heard])))
         #expect(inbox.post(1, for: other) == .waits)
         #expect(inbox.post(2, for: heard) == .wake)
         #expect(inbox.post(3, for: other) == .woken)
@@ -21,10 +21,25 @@ import Testing
 
     @Test func aSubscriberThatComesWhileSomethingWaitsIsNotForgotten() {
         #expect(inbox.post(1, for: heard) == .waits)
-        #expect(inbox.hear([heard]))
+        #expect(inbox.hear(.of([heard])))
         #expect(inbox.take() == [1])
-        #expect(!inbox.hear([]))
+        #expect(!inbox.hear(.of([])))
         #expect(inbox.post(2, for: heard) == .waits)
+    }
+
+    @Test func aCanaryWakesTheLoopOnceATick() {
+        let tick: UInt64 = 100_000_000
+        #expect(!inbox.hear(.of([], canaries: [other])))
+        #expect(inbox.post(1, for: other, at: 5) == .wake)
+        #expect(inbox.take() == [1])
+        #expect(inbox.post(2, for: other, at: 5 + tick - 1) == .waits)
+        #expect(inbox.post(3, for: heard, at: 5 + tick) == .waits)
+        #expect(inbox.post(4, for: other, at: 5 + tick) == .wake)
+        #expect(inbox.take() == [2, 3, 4])
+        #expect(inbox.post(5, for: other, at: 6 + tick) == .waits)
+        #expect(inbox.hear(.of([other], canaries: [other])))
+        #expect(inbox.take() == [5])
+        #expect(inbox.post(6, for: other, at: 7 + tick) == .wake)
     }
 
     @Test func nothingIsTakenAfterTheEnd() {
@@ -38,5 +53,14 @@ import Testing
 extension Scope {
     fileprivate static func named(_ name: String) -> Scope {
         Scope(project: try! ProjectID(name), namespace: LiveEdge.scope.namespace)
+    }
+}
+
+extension HeardScopes {
+    fileprivate static func of(_ scopes: [Scope], canaries: Set<Scope> = []) -> HeardScopes {
+        var heard = HeardScopes()
+        for scope in scopes { heard.add(scope) }
+        heard.setCanaries(canaries)
+        return heard
     }
 }

@@ -32,7 +32,7 @@ extension Audience {
         if !heard.cover(members.scopes(on: board)) {
             problems.append("a scope has subscribers, and would not wake the loop")
         }
-        for index in holds.keys where slots[index].pointee.topic == StreamSlot.none {
+        for index in notes.holds.keys where slots[index].pointee.topic == StreamSlot.none {
             problems.append("slot \(index) holds a principal and has no topic")
         }
         return problems

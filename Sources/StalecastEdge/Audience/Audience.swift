@@ -16,12 +16,10 @@ package struct Audience {
     var wheel = TimerWheel()
     package var tally = EdgeTally()
     package var backlogs: [Int32: Backlog] = [:]
-    /// Keeps the principals of streams and held polls known, by slot; those of keys need none.
-    private(set) var holds: [Int32: PrincipalHold] = [:]
     var reach = Reach()
-    var polls = PollNotes()
+    var notes = SlotNotes()
     var bytes = ByteCache()
-    /// Scopes of its subscribers, and of the canaries.
+    var canaries = CanarySeats()
     var heard = HeardScopes()
     var doomed: [(index: Int32, reason: DropReason)] = []
     /// End of a running drain; nil while there is none.
@@ -43,7 +41,7 @@ package struct Audience {
         policy = SubscriberPolicy(settings)
         pacing.echoDelayMs = UInt64(settings.times.burstEcho.milliseconds)
         // Origins that held polls will need again must be found again.
-        if tally.polls == 0 { polls.origins = [""] }
+        if tally.polls == 0 { notes.origins = [""] }
         return settings.mayRevoke(after: before)
     }
 
@@ -61,18 +59,26 @@ package struct Audience {
     }
 
     mutating func subscribe(_ index: Int32, to topics: [Topic.Index]) {
-        if let hold = settings.access.hold(slots[index].pointee.principal) { holds[index] = hold }
+        if let hold = settings.access.hold(slots[index].pointee.principal) { notes.holds[index] = hold }
         members.add(index, to: topics)
         for topic in topics { heard.add(board[topic].scope) }
     }
 
+    mutating func seatCanary(_ end: CanaryEnd, of scope: Scope) {
+        canaries.add(end, of: scope)
+        heard.setCanaries(canaries.scopes)
+    }
+
     mutating func unsubscribe(_ index: Int32) {
         members.remove(index)
-        if !holds.isEmpty { holds[index] = nil }
+        if !notes.holds.isEmpty { notes.holds[index] = nil }
     }
 
     /// Drops scopes that no subscriber hears any more.
-    mutating func forgetUnheard() { heard.keep(members.scopes(on: board)) }
+    mutating func forgetUnheard() {
+        heard.keep(members.scopes(on: board))
+        heard.setCanaries(canaries.scopes)
+    }
 
     func topics(of index: Int32) -> [Topic.Index] { members.topics(of: index) }
 
@@ -294,8 +300,10 @@ package struct Audience {
     }
 }
 
-/// Facts about held polls that their slots have no room for.
-struct PollNotes {
+/// Facts about subscribers that their slots have no room for.
+struct SlotNotes {
+    /// Keeps the principals of streams and held polls known; those of keys need none.
+    var holds: [Int32: PrincipalHold] = [:]
     /// Names in a poll's request that mean nothing; its answer says so.
     var unknown: [Int32: [TopicName]] = [:]
     /// Rounds of the polls that are held for many clients.

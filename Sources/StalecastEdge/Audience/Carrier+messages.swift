@@ -50,7 +50,7 @@ extension Carrier {
         for index in Set(polls) { answerPoll(index, after: batch.before) }
         for announcement in run { audience.noteUnsent(announcement) }
         audience.pacing.forgetReached()
-        if !audience.heard.canaries.isEmpty { audience.heard.canaries.tell(run) }
+        if !audience.canaries.isEmpty { audience.canaries.tell(run) }
         releaseDoomed()
         audience.tellStreamCounts(hub.propagation)
     }
@@ -128,6 +128,7 @@ extension Carrier {
             // An earlier firing may have ended or rescheduled this subscriber; then it is no longer due.
             for index in fired where slots[index].pointee.due == 0 { timerFired(index) }
             for (topic, step) in audience.pacing.steps(at: audience.nowMs) { perform(step, on: topic) }
+            if !audience.canaries.isEmpty { audience.canaries.tellLate(at: stalecast_monotonic_ns()) }
             releaseDoomed()
             guard audience.wheel.now % TimerWheel.ticks(1000) == 0 else { continue }
             audience.forgetUnheard()

@@ -46,8 +46,8 @@ extension Carrier {
     private func openPoll(_ index: Int32, _ request: StreamRequest, _ topics: AdmittedTopics) {
         let slot = slots[index]
         slot.pointee.wantsNotModified = request.wantsNotModified
-        slot.pointee.origin = audience.polls.remember(request.origin, settings.allowedOrigins)
-        if !topics.unknown.isEmpty { audience.polls.unknown[index] = topics.unknown }
+        slot.pointee.origin = audience.notes.remember(request.origin, settings.allowedOrigins)
+        if !topics.unknown.isEmpty { audience.notes.unknown[index] = topics.unknown }
         identify(index, request, topics.known)
         let hold = min(audience.holdMs(index, request), Audience.life(topics.expiresInMs))
         let opening = board.opening(for: topics.known, from: request.resume)
@@ -81,13 +81,13 @@ extension Carrier {
     /// Answers a poll; then its connection is in the head state, or ends.
     func answer(_ index: Int32, _ messages: [[UInt8]], reset: Opening.ResetReason? = nil, status: Int = 200) {
         let slot = slots[index].pointee
-        let unknown = audience.polls.unknown.removeValue(forKey: index) ?? []
-        let shared = audience.polls.shared.removeValue(forKey: index)
+        let unknown = audience.notes.unknown.removeValue(forKey: index) ?? []
+        let shared = audience.notes.shared.removeValue(forKey: index)
         endSubscription(index)
         forget(index, isPoll: true)
         audience.wheel.remove(index, in: slots)
         let keepAlive = slot.keepAlive && !isDraining
-        let origin = slot.origin == 0 ? nil : audience.polls.origins[Int(slot.origin)]
+        let origin = slot.origin == 0 ? nil : audience.notes.origins[Int(slot.origin)]
         // A cache would ask again with the tag of a shared answer; its next round has another address instead.
         var fields = shared == nil ? PollDialect.etagField(board.head) : SharedPoll.vary
         if isDraining { fields += Refusals.retryAfter(milliseconds: drainRetryMs()) }
@@ -213,7 +213,7 @@ extension Audience {
         guard let round = request.round else { return policy.holdMs(wanted: request.waitMs) }
         let wait = min(request.waitMs ?? SharedPoll.defaultWaitMs, settings.times.pollMaxWait.milliseconds)
         let shared = SharedPoll(after: round, waitMs: wait, hasCursor: request.resume.cursor != nil, at: .now())
-        polls.shared[index] = shared
+        notes.shared[index] = shared
         return shared.holdMs
     }
 

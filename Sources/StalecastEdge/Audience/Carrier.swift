@@ -145,8 +145,8 @@ extension Carrier {
             audience.countUntold(index)
         case .poll:
             audience.tally.polls -= 1
-            audience.polls.unknown[index] = nil
-            audience.polls.shared[index] = nil
+            audience.notes.unknown[index] = nil
+            audience.notes.shared[index] = nil
         default: return
         }
         forget(index, isPoll: slot.pointee.phase == .poll)

@@ -1,18 +1,31 @@
+import CLinux
 package import StalecastWire
 import Synchronization
 
 /// Events that other threads post to a loop, in their order.
 ///
-/// An announcement of a scope without subscribers on the loop does not wake it: the loop takes it in its next turn, at
-/// most a tick later. A request that comes earlier finds the loop's board behind the hub's, and the inbox is taken first.
+/// An announcement of a scope without subscribers on the loop does not wake it, and a canary only once a tick: the loop
+/// takes it in its next turn, at most a tick later. A request that comes earlier finds the loop's board behind the hub's,
+/// and the inbox is taken first.
 package final class Inbox<Event: Sendable>: Sendable {
     private struct State {
         var events: [Event] = []
         /// The loop was woken for events that it has not taken yet.
         var isWoken = false
-        /// Scopes that subscribers of the loop hear.
-        var heard: Set<Scope> = []
+        var heard = HeardScopes()
+        /// Times at which the loop was woken for canaries alone, in nanoseconds of the monotonic clock.
+        var wokenAt: [Scope: UInt64] = [:]
         var isClosed = false
+
+        /// Whether an announcement of the scope wakes the loop.
+        mutating func wakes(for scope: Scope, at now: () -> UInt64) -> Bool {
+            if heard.scopes.contains(scope) { return true }
+            guard heard.canaries.contains(scope) else { return false }
+            let now = now()
+            if let last = wokenAt[scope], now < last + CanarySeats.pace { return false }
+            wokenAt[scope] = now
+            return true
+        }
     }
 
     /// Task of the thread that has posted.
@@ -31,13 +44,17 @@ package final class Inbox<Event: Sendable>: Sendable {
 
     package init() {}
 
-    /// - Parameter scope: the one whose subscribers the event is for; nil wakes the loop in any case.
-    package func post(_ event: Event, for scope: Scope? = nil) -> Posted {
+    /// - Parameters:
+    ///   - scope: the one whose subscribers the event is for; nil wakes the loop in any case.
+    ///   - now: time in nanoseconds of the monotonic clock.
+    package func post(
+        _ event: Event, for scope: Scope? = nil, at now: @autoclosure () -> UInt64 = stalecast_monotonic_ns()
+    ) -> Posted {
         state.withLock { state in
             if state.isClosed { return .closed }
             state.events.append(event)
             if state.isWoken { return .woken }
-            if let scope, !state.heard.contains(scope) { return .waits }
+            if let scope, !state.wakes(for: scope, at: now) { return .waits }
             state.isWoken = true
             return .wake
         }
@@ -54,7 +71,7 @@ package final class Inbox<Event: Sendable>: Sendable {
     /// Sets the scopes whose announcements wake the loop.
     ///
     /// - Returns: true when events wait, which the loop must take now: subscribers came after they were posted.
-    package func hear(_ scopes: Set<Scope>) -> Bool {
+    package func hear(_ scopes: HeardScopes) -> Bool {
         state.withLock { state in
             state.heard = scopes
             return !state.events.isEmpty
@@ -68,31 +85,32 @@ package final class Inbox<Event: Sendable>: Sendable {
     }
 }
 
-/// Scopes that subscribers and canaries of a loop hear. They grow with each of them, and shrink from time to time.
-struct HeardScopes {
-    var canaries = CanarySeats()
-    private var scopes: Set<Scope> = []
+/// Scopes that subscribers of a loop hear. They grow with each subscriber, and shrink from time to time.
+package struct HeardScopes: Sendable {
+    package private(set) var scopes: Set<Scope> = []
+    /// Scopes with a canary, for which the loop is woken once a tick at most.
+    package private(set) var canaries: Set<Scope> = []
     private var isNew = false
 
-    mutating func add(_ scope: Scope) { if scopes.insert(scope).inserted { isNew = true } }
+    package init() {}
 
-    mutating func seatCanary(_ socket: Int32, of scope: Scope) {
-        canaries.add(socket, of: scope)
-        add(scope)
+    package mutating func add(_ scope: Scope) { if scopes.insert(scope).inserted { isNew = true } }
+
+    package mutating func setCanaries(_ scopes: Set<Scope>) {
+        guard canaries != scopes else { return }
+        (canaries, isNew) = (scopes, true)
     }
 
     func cover(_ others: Set<Scope>) -> Bool { others.isSubset(of: scopes) }
 
-    /// Drops scopes that neither a subscriber nor a canary hears any more.
-    mutating func keep(_ subscribed: Set<Scope>) {
-        let kept = subscribed.union(canaries.scopes)
+    mutating func keep(_ kept: Set<Scope>) {
         guard kept != scopes else { return }
         (scopes, isNew) = (kept, true)
     }
 
-    /// Returns the scopes when they changed since the last call, else nil.
-    mutating func takeNew() -> Set<Scope>? {
+    /// Returns a copy when something changed since the last call, else nil.
+    mutating func takeNew() -> HeardScopes? {
         defer { isNew = false }
-        return isNew ? scopes : nil
+        return isNew ? self : nil
     }
 }

@@ -16,13 +16,16 @@ package final class Canaries: Sendable {
     package struct Observation: Sendable, Hashable {
         package let version: VersionNumber
         /// Seconds from the announcement until the message was there, and until the answer of the fetch was; nil while
-        /// it was not, and where the scope's clients are served elsewhere.
+        /// it was not, and where the scope's clients are served elsewhere. Without the time for which the loop held the
+        /// message back, because the one before was younger than ``CanarySeats/pace``.
         package fileprivate(set) var received: Double?
         package fileprivate(set) var fetched: Double?
     }
 
     private struct State {
         var scopes: Set<Scope> = []
+        /// The other ends, which loops of Edge write to.
+        var ends: [Scope: CanaryEnd] = [:]
         var scans: [Scope: CanaryScan] = [:]
         var announced: [Scope: (sequence: CommitSequence, version: VersionNumber, at: UInt64)] = [:]
         var observations: [Scope: Observation] = [:]
@@ -35,7 +38,7 @@ package final class Canaries: Sendable {
     private let loop: any EventLoop
     private let epoch: Epoch
     /// Takes the end that a loop of Edge writes messages to; and one that the Front reads a fetch from.
-    private let seat: @Sendable (Scope, Int32) -> Void
+    private let seat: @Sendable (Scope, CanaryEnd) -> Void
     private let fetch: @Sendable (Int32) -> Void
 
     /// Scopes that have one; two descriptors each.
@@ -46,7 +49,7 @@ package final class Canaries: Sendable {
 
     /// - Parameter loop: where its own ends are read.
     init(
-        loop: any EventLoop, epoch: Epoch, seat: @escaping @Sendable (Scope, Int32) -> Void,
+        loop: any EventLoop, epoch: Epoch, seat: @escaping @Sendable (Scope, CanaryEnd) -> Void,
         fetch: @escaping @Sendable (Int32) -> Void
     ) {
         (self.loop, self.epoch, self.seat, self.fetch) = (loop, epoch, seat, fetch)
@@ -68,7 +71,12 @@ package final class Canaries: Sendable {
         let isNew = state.withLock { $0.scopes.count < Self.most && $0.scopes.insert(scope).inserted }
         guard isNew else { return }
         loop.execute { [self] in
-            let isThere = connect({ [self] in seat(scope, $0) }, CanaryReader { [self] in received($0, of: scope) })
+            let give = { [self] (socket: Int32) in
+                let end = CanaryEnd(socket)
+                state.withLock { $0.ends[scope] = end }
+                seat(scope, end)
+            }
+            let isThere = connect(give, CanaryReader { [self] in received($0, of: scope) })
             if !isThere { ended(scope) }
         }
     }
@@ -77,6 +85,7 @@ package final class Canaries: Sendable {
     private func ended(_ scope: Scope) {
         state.withLock { state in
             state.scopes.remove(scope)
+            state.ends[scope] = nil
             state.scans[scope] = nil
         }
     }
@@ -113,8 +122,9 @@ package final class Canaries: Sendable {
             guard let cursor = state.scans[scope, default: CanaryScan()].take(bytes), cursor.epoch == epoch,
                 let announced = state.announced[scope], announced.sequence == cursor.sequence
             else { return nil }
+            let heldBack = state.ends[scope]?.heldBack.load(ordering: .relaxed) ?? 0
             state.observations[scope] = Observation(
-                version: announced.version, received: Self.seconds(announced.at, now))
+                version: announced.version, received: Self.seconds(announced.at + heldBack, now))
             guard state.planned.insert(scope).inserted else { return nil }
             let next = state.fetchedAt[scope].map { $0 + Self.fetchInterval } ?? 0
             return next - min(next, now)

@@ -15,7 +15,7 @@ extension Shard {
         /// A connection whose request the Front has read: the shard owns the descriptor from here on.
         case adopt(Adoption)
         /// An end that a scope's messages are written to as well: see ``Canaries``.
-        case canary(Scope, Int32)
+        case canary(Scope, CanaryEnd)
         /// Count subscribers by topic.
         case presence(@Sendable (Presence) -> Void)
         /// Count who has a scope's newest message.

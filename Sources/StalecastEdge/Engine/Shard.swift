@@ -222,7 +222,7 @@ package final class Shard: Carrier, @unchecked Sendable {
         case .hub(let event): handle(event)
         case .settings(let settings): apply(settings)
         case .adopt(let adoption): adopt(adoption)
-        case .canary(let scope, let socket): audience.heard.seatCanary(socket, of: scope)
+        case .canary(let scope, let end): audience.seatCanary(end, of: scope)
         case .accessChanged: recheckAccess()
         case .looked(let index, let generation, let denial, let address):
             looked(at: index, generation, denial, address)
@@ -310,7 +310,7 @@ package final class Shard: Carrier, @unchecked Sendable {
     private func closeAll() {
         releaseDoomed()
         for index in 0..<slots.end where slots[index].pointee.phase != .free { release(index, .drain) }
-        audience.heard.canaries.closeAll()
+        audience.canaries.closeAll()
         poller.stopListening()
         drained?()
         drained = nil
@@ -350,12 +350,11 @@ package final class Shard: Carrier, @unchecked Sendable {
             adoption.tls?.free()
             close(adoption.fd)
             ledger.leave(adoption.address)
-        case .canary(_, let socket): close(socket)
         case .presence(let reply): reply(Presence())
         case .streamCounts(_, let reply): reply(StreamCounts())
         case .check(let reply): reply(0, [])
         case .drain(_, let done): done()
-        case .hub, .settings, .accessChanged, .looked, .stop: return
+        case .hub, .settings, .accessChanged, .looked, .canary, .stop: return
         }
     }
 

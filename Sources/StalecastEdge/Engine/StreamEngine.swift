@@ -62,9 +62,9 @@ final class StreamEngine: Sendable {
         shards[turn % shards.count].post(.adopt(adoption))
     }
 
-    func seatCanary(_ socket: Int32, of scope: Scope) {
+    func seatCanary(_ end: CanaryEnd, of scope: Scope) {
         let turn = next.wrappingAdd(1, ordering: .relaxed).oldValue
-        shards[turn % shards.count].post(.canary(scope, socket))
+        shards[turn % shards.count].post(.canary(scope, end))
     }
 
     /// Listening sockets that share one port.

@@ -97,9 +97,9 @@ final class Front: Sendable {
     @discardableResult
     func makeRoom() -> Bool { shards.contains { $0.http.makeRoomSoon(silentFor: $0.gauges.lastSilence) } }
 
-    func seatCanary(_ socket: Int32, of scope: Scope) {
+    func seatCanary(_ end: CanaryEnd, of scope: Scope) {
         let shard = shards[next.wrappingAdd(1, ordering: .relaxed).oldValue % shards.count]
-        shard.loop.execute { shard.seatCanary(socket, of: scope) }
+        shard.loop.execute { shard.seatCanary(end, of: scope) }
     }
 
     /// Listens itself; for Edge without the engine.

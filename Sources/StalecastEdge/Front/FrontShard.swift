@@ -198,8 +198,8 @@ package final class FrontShard: Carrier, @unchecked Sendable {
         }
     }
 
-    func seatCanary(_ socket: Int32, of scope: Scope) {
-        audience.heard.seatCanary(socket, of: scope)
+    func seatCanary(_ end: CanaryEnd, of scope: Scope) {
+        audience.seatCanary(end, of: scope)
         publish()
     }
 
@@ -214,7 +214,7 @@ package final class FrontShard: Carrier, @unchecked Sendable {
     func closeAll() {
         // What is left is for subscribers that are gone now.
         _ = inbox.close()
-        audience.heard.canaries.closeAll()
+        audience.canaries.closeAll()
         http.closeAll()
     }
 }
