@@ -152,19 +152,51 @@ enum RequestText {
 enum ResponseText {
     /// Takes the head off `bytes`; nil when they do not begin with a whole one.
     static func read(_ bytes: inout ByteBuffer) -> HPACKHeaders? {
-        let view = bytes.readableBytesView
-        guard let end = view.firstRange(of: Array("\r\n\r\n".utf8)) else { return nil }
-        let lines = String(decoding: view[..<end.lowerBound], as: UTF8.self).split(separator: "\r\n")
-        guard let status = lines.first?.split(separator: " ").dropFirst().first else { return nil }
-        bytes.moveReaderIndex(forwardBy: end.upperBound - view.startIndex)
-        var headers = HPACKHeaders()
-        headers.add(name: ":status", value: String(status))
-        for line in lines.dropFirst() {
-            guard let colon = line.firstIndex(of: ":") else { return nil }
-            let name = line[..<colon].lowercased()
-            guard name != "connection", name != "transfer-encoding" else { continue }
-            headers.add(name: name, value: line[line.index(after: colon)...].trimmingBlanks().description)
-        }
+        guard let (headers, count) = bytes.withUnsafeReadableBytes({ parse($0) }) else { return nil }
+        bytes.moveReaderIndex(forwardBy: count)
         return headers
+    }
+
+    /// Reads bytes and not text: splitting a text into lines took a quarter of a fetch's CPU.
+    private static func parse(_ bytes: UnsafeRawBufferPointer) -> (HPACKHeaders, count: Int)? {
+        var headers = HPACKHeaders()
+        var start = 0
+        while let end = endOfLine(in: bytes, from: start) {
+            let line = UnsafeRawBufferPointer(rebasing: bytes[start..<end])
+            start = end + 2
+            if line.isEmpty { return headers.isEmpty ? nil : (headers, start) }
+            if headers.isEmpty {
+                let status = line.drop { $0 != 0x20 }.dropFirst().prefix { $0 != 0x20 }
+                if status.isEmpty { return nil }
+                headers.add(name: ":status", value: text(status))
+                continue
+            }
+            guard let colon = line.firstIndex(of: 0x3A) else { return nil }
+            let name = text(line[..<colon]).lowercased()
+            guard name != "connection", name != "transfer-encoding" else { continue }
+            headers.add(name: name, value: text(trimmed(line[(colon + 1)...])))
+        }
+        return nil
+    }
+
+    /// - Returns: place of the next CR LF.
+    private static func endOfLine(in bytes: UnsafeRawBufferPointer, from start: Int) -> Int? {
+        var start = start
+        while let end = bytes[start...].firstIndex(of: 0x0D) {
+            if end + 1 < bytes.count, bytes[end + 1] == 0x0A { return end }
+            start = end + 1
+        }
+        return nil
+    }
+
+    private static func trimmed(_ bytes: Slice<UnsafeRawBufferPointer>) -> Slice<UnsafeRawBufferPointer> {
+        var bytes = bytes
+        while let first = bytes.first, first == 0x20 || first == 0x09 { bytes.removeFirst() }
+        while let last = bytes.last, last == 0x20 || last == 0x09 { bytes.removeLast() }
+        return bytes
+    }
+
+    private static func text(_ bytes: Slice<UnsafeRawBufferPointer>) -> String {
+        String(decoding: UnsafeRawBufferPointer(rebasing: bytes), as: UTF8.self)
     }
 }
