@@ -23,14 +23,14 @@ repeat within about 10 % (timers fire by the clock) on every machine; allocation
                    what it costs without TLS, and what the kernel alone asks for; the same, three times
   --flags          instead: what one publish to STREAMS (10000) of OpenFeature providers, each a client of its own, costs a
                    daemon for each, in CPU and in memory, beside streams without an id; three times
-  --fetch          instead: fetches a second of a daemon, and what each costs in CPU, beside nginx with a file of the same
-                   bytes; wrk with 64 connections for SECONDS (5) each, three sizes, three times. KIND is engine (the
-                   default), front (without the engine), tls (1.3, nginx too), apple (bodies as iOS sends them) or
-                   gzip (answers in gzip, nginx from a file of them)
+  --fetch          instead: fetches a second of a daemon, and what each costs in CPU and allocations, beside nginx with a
+                   file of the same bytes; wrk with 64 connections for SECONDS (5) each, three sizes, three times. KIND is
+                   engine (the default), front (without the engine), tls (1.3, nginx too), apple (bodies as iOS sends them)
+                   or gzip (answers in gzip, nginx from a file of them)
   --storm          instead: 10,000 (CLIENTS) fetch 4 kB at once after a publish: answers a second, CPU of each, p99, and
                    how many were stale; beside nginx with a file of the same bytes; 5 ROUNDS, three times
-  --publish        instead: publishes a second of a daemon, and what each costs in CPU and time, from 1 and from 64
-                   publishers with a project each, beside fdatasync(2) of 4 kB; SECONDS (5) each, three times
+  --publish        instead: publishes a second of a daemon, and what each costs in CPU, allocations and time, from 1 and
+                   from 64 publishers with a project each, beside fdatasync(2) of 4 kB; SECONDS (5) each, three times
   --cluster        instead: publishes a second of three nodes over three members of etcd on this machine, from 1 and from 64
                    publishers at the first node, and what each costs every node and etcd in CPU; SECONDS (5), three times
   --webhooks       instead: what one publish to 1,000 webhooks on 1,000 hosts costs a daemon for each, in ROUNDS (20), and
@@ -115,13 +115,15 @@ build_daemon() {
     fi
     mkdir -p .build/bench
     gcc -O2 -pthread -o .build/bench/floor deploy/bench/floor.c
+    gcc -O2 -shared -fPIC -o .build/bench/allocations.so deploy/bench/allocations.c
     ulimit -n "$(ulimit -Hn)"
 }
 
 # serve OPTION…: starts a daemon; sets $data and $daemon.
 serve() {
     data=$(mktemp -d)
-    "$bin/stalecast" serve --data "$data" --edge 127.0.0.1:0 --control 127.0.0.1:0 "$@" 2>"$data/log" &
+    ALLOCATIONS=$data/allocations LD_PRELOAD=$PWD/.build/bench/allocations.so \
+        "$bin/stalecast" serve --data "$data" --edge 127.0.0.1:0 --control 127.0.0.1:0 "$@" 2>"$data/log" &
     daemon=$!
     trap end EXIT
     until [[ -s $data/endpoints.json ]]; do
@@ -237,6 +239,9 @@ ticks() {
     echo "$sum"
 }
 
+# allocations: those of the daemon that runs, since its start.
+allocations() { od -An -v -tu8 -w64 "$data/allocations" | awk '{sum += $1} END {printf "%.0f\n", sum}'; }
+
 # many_projects: the section of 64 projects.
 many_projects() {
     local count
@@ -247,7 +252,7 @@ many_projects() {
 
 # compare_publish SECONDS: the disk alone, one publisher and 64 in turns, each daemon's data on the same disk.
 compare_publish() {
-    local count before after projects
+    local count before after made projects
     build_daemon
     install_command wrk wrk
     gcc -O2 -o .build/bench/fsync deploy/bench/fsync.c
@@ -261,13 +266,13 @@ compare_publish() {
             serve --config "$projects"
             TOKEN=$data/control.token
             publishes 1 >/dev/null
-            before=$(ticks "$daemon")
+            before=$(ticks "$daemon") && made=$(allocations)
             publishes "$1" >"$data/wrk"
-            after=$(ticks "$daemon")
-            awk -v count="$COUNT" -v ticks=$((after - before)) '
+            after=$(ticks "$daemon") && made=$(($(allocations) - made))
+            awk -v count="$COUNT" -v ticks=$((after - before)) -v made="$made" '
                 /Non-2xx|Socket errors/ {bad = 1} /requests in/ {sum = $1} /Requests\/sec/ {rate = $2} /Latency  / {time = $2}
-                END {printf "%2d publishers %6.0f a second, %.2f ms of CPU each, %s until the answer\n",
-                    count, rate, ticks * 10 / sum, time; exit bad}' "$data/wrk"
+                END {printf "%2d publishers %6.0f a second, %.2f ms of CPU and %.0f allocations each, %s until the answer\n",
+                    count, rate, ticks * 10 / sum, made / sum, time; exit bad}' "$data/wrk"
             end
         done
     done
@@ -367,7 +372,7 @@ tell() {
 
 # compare_webhooks ROUNDS: libcurl and the daemon in turns, before a server that answers 204.
 compare_webhooks() {
-    local sink told=0 before after host floor
+    local sink told=0 before after made host floor
     build_daemon
     install_command nginx nginx-light
     install_missing curl libcurl4-openssl-dev
@@ -396,11 +401,12 @@ TEXT
     for _ in 1 2; do told=$((told + 1000)) && tell "$told"; done
     for _ in 1 2 3; do
         floor=$(.build/bench/curlfloor 18096 "$1" 64 1000 | tee /dev/stderr | awk '{print $2}')
-        before=$(ticks "$daemon")
+        before=$(ticks "$daemon") && made=$(allocations)
         for ((round = 0; round < $1; round++)); do told=$((told + 1000)) && tell "$told"; done
-        after=$(ticks "$daemon")
-        awk -v ticks=$((after - before)) -v count=$((1000 * $1)) -v floor="$floor" 'BEGIN {
-            each = ticks * 10000 / count; printf "daemon  %.1f us of CPU each, %.2f times libcurl\n", each, each / floor}'
+        after=$(ticks "$daemon") && made=$(($(allocations) - made))
+        awk -v ticks=$((after - before)) -v count=$((1000 * $1)) -v floor="$floor" -v made="$made" 'BEGIN {
+            each = ticks * 10000 / count
+            printf "daemon  %.1f us of CPU and %.0f allocations each, %.2f times libcurl\n", each, made / count, each / floor}'
     done
     kill "$sink"
     wait "$sink" || true

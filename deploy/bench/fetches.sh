@@ -1,15 +1,18 @@
 # shellcheck shell=bash disable=SC2154
 # Fetches beside nginx, for deploy/bench.sh.
 
-# rush NAME PID SCRIPT URL SECONDS: wrk; prints requests a second and the CPU of each, and leaves the first in $rate.
+# rush NAME PID SCRIPT URL SECONDS: wrk; prints requests a second and what each costs, and leaves the first in $rate.
+# Of the daemon, allocations too.
 rush() {
-    local before after
-    before=$(ticks "$2")
+    local before after made
+    before=$(ticks "$2") && made=$(allocations)
     rate=$(wrk -t1 -c64 "-d${5}s" -s "$3" "$4" | awk '
         /Non-2xx|Socket errors/ {bad = 1} /Requests\/sec/ {print $2} END {exit bad}')
-    after=$(ticks "$2")
-    awk -v name="$1" -v rate="$rate" -v ticks=$((after - before)) -v seconds="$5" \
-        'BEGIN {printf "%-6s %8.0f a second, %6.1f us of CPU each\n", name, rate, ticks * 10000 / (rate * seconds)}'
+    after=$(ticks "$2") && made=$(($(allocations) - made))
+    awk -v name="$1" -v rate="$rate" -v ticks=$((after - before)) -v seconds="$5" -v made="$made" 'BEGIN {
+        sum = rate * seconds
+        printf "%-6s %8.0f a second, %6.1f us of CPU each", name, rate, ticks * 10000 / sum
+        print name == "nginx" ? "" : sprintf(", %.1f allocations", made / sum)}'
 }
 
 # edge_port: of the public listener of the daemon that runs.
