@@ -344,13 +344,13 @@ static size_t on_head(char *line, size_t size, size_t count, void *context) {
   return length;
 }
 
-const char *stalecast_transfer_header(const stalecast_transfer *transfer, const char *name, size_t *length) {
-  size_t wanted = strlen(name);
+const char *stalecast_transfer_header(const stalecast_transfer *transfer, const uint8_t *name, size_t wanted,
+                                      size_t *length) {
   const char *found = NULL, *end = transfer->head + transfer->head_length;
   for (const char *line = transfer->head; line < end;) {
     const char *stop = memchr(line, '\n', (size_t)(end - line));
     if (!stop) stop = end;
-    if ((size_t)(stop - line) > wanted && line[wanted] == ':' && strncasecmp(line, name, wanted) == 0) {
+    if ((size_t)(stop - line) > wanted && line[wanted] == ':' && strncasecmp(line, (const char *)name, wanted) == 0) {
       const char *from = line + wanted + 1, *to = stop;
       while (from < to && (*from == ' ' || *from == '\t')) from++;
       while (to > from && (to[-1] == ' ' || to[-1] == '\t' || to[-1] == '\r')) to--;
@@ -500,24 +500,18 @@ uint64_t stalecast_cpu_of_thread(unsigned long thread) {
 
 // MARK: - Headers
 
-struct curl_slist *stalecast_headers_new(const char *text, const uint32_t *ends, size_t count,
-                                         struct curl_slist *rest) {
-  if (!count) return rest;
-  size_t bytes = ends[count - 1] + count;
-  struct curl_slist *lines = malloc(count * sizeof *lines + bytes);
-  if (!lines) return NULL;
+bool stalecast_headers_set(stalecast_headers *headers, const void *text, size_t length, const uint32_t *starts,
+                           size_t count) {
+  size_t needed = count * sizeof(struct curl_slist) + length;
+  if (!grow((void **)&headers->first, &headers->capacity, needed)) return false;
+  struct curl_slist *lines = headers->first;
   char *place = (char *)(lines + count);
-  uint32_t start = 0;
+  memcpy(place, text, length);
   for (size_t index = 0; index < count; index++) {
-    size_t length = ends[index] - start;
-    memcpy(place, text + start, length);
-    place[length] = 0;
-    lines[index].data = place;
-    lines[index].next = index + 1 < count ? &lines[index + 1] : rest;
-    place += length + 1;
-    start = ends[index];
+    lines[index].data = place + starts[index];
+    lines[index].next = index + 1 < count ? &lines[index + 1] : NULL;
   }
-  return lines;
+  return true;
 }
 
-void stalecast_headers_free(struct curl_slist *headers) { free(headers); }
+void stalecast_headers_free(stalecast_headers *headers) { free(headers->first); }

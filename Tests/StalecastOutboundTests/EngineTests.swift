@@ -10,6 +10,7 @@ import Testing
             try await EngineFixture.running { fixture in
                 let outcome = try await fixture.send("\(server.url)/hook?a=1") {
                     $0.method = "POST"
+                    $0.sharedHeaders = OutboundHeaderLines([OutboundHeader(trusted: "x-shared", "2")])
                     $0.headers = [OutboundHeader(trusted: "x-mine", "1"), OutboundHeader(trusted: "x-empty", "")]
                     $0.body = Array("text".utf8)
                     $0.keptHeaders = ["x-kept"]
@@ -21,6 +22,7 @@ import Testing
                 let seen = try #require(server.requests.first)
                 #expect(seen.method == "POST" && seen.target == "/hook?a=1" && seen.body == "text")
                 #expect(seen.headers["x-mine"] == "1" && seen.headers["x-empty"] == "")
+                #expect(seen.headers["x-shared"] == "2")
                 #expect(seen.headers["expect"] == nil && seen.headers["content-type"] == nil)
             }
         }

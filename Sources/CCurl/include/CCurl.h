@@ -99,8 +99,10 @@ void stalecast_transfer_reset(stalecast_transfer *transfer);
 bool stalecast_transfer_reached_peer(const stalecast_transfer *transfer);
 // Forgets for which address the guard was asked.
 void stalecast_transfer_forget_peer(stalecast_transfer *transfer);
-// The value of the answer's last header of that name (lower case), without blanks around it; NULL without one.
-const char *stalecast_transfer_header(const stalecast_transfer *transfer, const char *name, size_t *length);
+// The value of the answer's last header of that name (lower case, `wanted` bytes), without blanks around it; NULL without
+// one.
+const char *stalecast_transfer_header(const stalecast_transfer *transfer, const uint8_t *name, size_t wanted,
+                                      size_t *length);
 
 CURLcode stalecast_easy_set_long(CURL *easy, CURLoption option, long value);
 CURLcode stalecast_easy_set_off(CURL *easy, CURLoption option, curl_off_t value);
@@ -120,8 +122,14 @@ const char *stalecast_easy_text(CURL *easy, CURLINFO info);
 // CPU time that a thread has used, in ns; 0 after its end.
 uint64_t stalecast_cpu_of_thread(unsigned long thread);
 
-// A header list of `count` lines in one piece of memory: line i ends at `ends[i]` in `text`, without a zero.
-// `rest` follows and stays the caller's; NULL for none.
-struct curl_slist *stalecast_headers_new(const char *text, const uint32_t *ends, size_t count,
-                                         struct curl_slist *rest);
-void stalecast_headers_free(struct curl_slist *headers);
+// A header list in one piece of memory, which grows and is used again.
+typedef struct {
+  struct curl_slist *first;
+  size_t capacity;
+} stalecast_headers;
+
+// Makes a list of `count` lines: line i begins at `starts[i]` in `text` and ends with a zero. Both are copied. False when
+// memory is short; the list is then as before.
+bool stalecast_headers_set(stalecast_headers *headers, const void *text, size_t length, const uint32_t *starts,
+                           size_t count);
+void stalecast_headers_free(stalecast_headers *headers);

@@ -31,8 +31,8 @@ struct HandlePool {
     private let capacity: Int
     private let curl: UnsafeMutablePointer<stalecast_curl>
     private let caFile: String?
-    /// The one used last at the end.
-    private var byKey: [Int: [EasyHandle]] = [:]
+    /// The one used last of each key, which leads to the ones before it.
+    private var byKey: [Int: EasyHandle] = [:]
     private(set) var count = 0
     /// Keys in the order in which handles came back; void when the key's oldest handle has another turn.
     private var order: [(key: Int, turn: UInt64)] = []
@@ -54,7 +54,9 @@ struct HandlePool {
 
     /// Nil when memory is short.
     mutating func take(_ key: Int) -> EasyHandle? {
-        if let handle = byKey[key]?.popLast() {
+        if let handle = byKey.removeValue(forKey: key) {
+            if let older = handle.older { byKey[key] = older }
+            handle.older = nil
             count -= 1
             return handle
         }
@@ -67,7 +69,7 @@ struct HandlePool {
         guard let key = handle.key else { return }
         turn += 1
         handle.turn = turn
-        byKey[key, default: []].append(handle)
+        handle.older = byKey.updateValue(handle, forKey: key)
         count += 1
         order.append((key, turn))
         if count > capacity { _ = takeOldest() }
@@ -78,8 +80,7 @@ struct HandlePool {
         while first < order.count {
             let (key, turn) = order[first]
             first += 1
-            guard isInPool(key, turn), let handle = byKey[key]?.removeFirst() else { continue }
-            if byKey[key]?.isEmpty == true { byKey[key] = nil }
+            guard let handle = removeOldest(key, turn) else { continue }
             count -= 1
             return handle
         }
@@ -87,10 +88,21 @@ struct HandlePool {
     }
 
     private mutating func forgetVoid() {
-        order = order[first...].filter { entry in byKey[entry.key]?.contains { $0.turn == entry.turn } ?? false }
+        order = order[first...].filter { entry in
+            var handle = byKey[entry.key]
+            while let next = handle, next.turn != entry.turn { handle = next.older }
+            return handle != nil
+        }
         first = 0
-        byKey = byKey.filter { !$0.value.isEmpty }
     }
 
-    private func isInPool(_ key: Int, _ turn: UInt64) -> Bool { byKey[key]?.first?.turn == turn }
+    /// The key's oldest handle, out of the pool; nil when it has another turn.
+    private mutating func removeOldest(_ key: Int, _ turn: UInt64) -> EasyHandle? {
+        guard var oldest = byKey[key] else { return nil }
+        var newer: EasyHandle?
+        while let older = oldest.older { (newer, oldest) = (oldest, older) }
+        guard oldest.turn == turn else { return nil }
+        if let newer { newer.older = nil } else { byKey[key] = nil }
+        return oldest
+    }
 }

@@ -10,12 +10,14 @@ final class EasyHandle {
     private(set) var key: Int?
     /// Turn in which it went back to the pool.
     var turn: UInt64 = 0
+    /// Handle of the same key that went back to the pool before this one; nil outside of the pool.
+    var older: EasyHandle?
     private var url = ""
     private var method = ""
     private var limits: OutboundLimits?
     private var tls = TLSFiles()
     private var policy: AddressPolicy?
-    private var headers: UnsafeMutablePointer<curl_slist>?
+    private var headers = HeaderList()
     private var addresses: UnsafeMutablePointer<curl_slist>?
 
     /// Nil when memory is short.
@@ -27,8 +29,8 @@ final class EasyHandle {
 
     deinit {
         stalecast_easy_free(easy)
-        stalecast_headers_free(headers)
-        stalecast_headers_free(addresses)
+        headers.free()
+        curl_slist_free_all(addresses)
     }
 
     /// Sets everything of `request`. After a throw the handle is of no further use: some of it may be the last
@@ -56,7 +58,7 @@ final class EasyHandle {
         try setAddresses(addresses, of: request.url)
         setLimits(request.limits.after(spent))
         setMethod(request)
-        try setHeaders(request)
+        try headers.set(request, easy)
     }
 
     private func setURL(_ text: String) throws(OutboundFailure) {
@@ -70,12 +72,11 @@ final class EasyHandle {
     private func setAddresses(_ known: [IPAddress], of url: OutboundURL) throws(OutboundFailure) {
         guard !known.isEmpty || addresses != nil else { return }
         let list = known.map { $0.isIPv4 ? "\($0)" : "[\($0)]" }.joined(separator: ",")
-        var text = HeaderText(count: 1)
-        text.add("+\(url.host)", ":\(url.port):", list)
-        let fresh = known.isEmpty ? nil : try text.list()
+        let fresh = known.isEmpty ? nil : curl_slist_append(nil, "+\(url.host):\(url.port):\(list)")
+        if fresh == nil, !known.isEmpty { throw OutboundFailure(.other, detail: "out of memory") }
         stalecast_easy_set_pointer(easy, CURLOPT_RESOLVE, fresh)
         stalecast_easy_set_long(easy, CURLOPT_DNS_CACHE_TIMEOUT, known.isEmpty ? 0 : -1)
-        stalecast_headers_free(addresses)
+        curl_slist_free_all(addresses)
         addresses = fresh
     }
 
@@ -100,48 +101,6 @@ final class EasyHandle {
             return
         }
         body.withUnsafeBytes { _ = stalecast_easy_set_body(easy, $0.baseAddress ?? UnsafeRawPointer(easy), $0.count) }
-    }
-
-    private func setHeaders(_ request: OutboundRequest) throws(OutboundFailure) {
-        var text = HeaderText(count: request.headers.count + 2)
-        for header in request.headers {
-            text.add(header.name, header.value.isEmpty ? ";" : ": ", header.value)
-        }
-        // An empty value takes a header away: no 100-continue, and nothing that libcurl would add for a form.
-        text.add("Expect", ":", "")
-        if request.body != nil, !request.headers.contains(where: \.isContentType) {
-            text.add("Content-Type", ":", "")
-        }
-        let fresh = try text.list()
-        stalecast_easy_set_pointer(easy, CURLOPT_HTTPHEADER, fresh)
-        stalecast_headers_free(headers)
-        headers = fresh
-    }
-
-    /// Lines for libcurl, one behind the other.
-    private struct HeaderText {
-        private var bytes: [UInt8] = []
-        private var ends: [UInt32] = []
-
-        init(count: Int) {
-            bytes.reserveCapacity(64 * count)
-            ends.reserveCapacity(count)
-        }
-
-        mutating func add(_ name: String, _ separator: String, _ value: String) {
-            bytes.append(contentsOf: name.utf8)
-            bytes.append(contentsOf: separator.utf8)
-            bytes.append(contentsOf: value.utf8)
-            ends.append(UInt32(bytes.count))
-        }
-
-        func list() throws(OutboundFailure) -> UnsafeMutablePointer<curl_slist> {
-            let made = bytes.withUnsafeBytes {
-                stalecast_headers_new($0.baseAddress?.assumingMemoryBound(to: CChar.self), ends, ends.count, nil)
-            }
-            guard let made else { throw OutboundFailure(.other, detail: "out of memory") }
-            return made
-        }
     }
 
     /// Blobs: a file's name would have libcurl read it at each handshake, on this thread and blocking, and notice no
@@ -189,10 +148,6 @@ final class EasyHandle {
             }
         }
     }
-}
-
-extension OutboundHeader {
-    fileprivate var isContentType: Bool { name.utf8.count == 12 && name.lowercased() == "content-type" }
 }
 
 extension [UInt8]? {

@@ -58,13 +58,13 @@ extension RunningRequest {
     func outcome(_ code: CURLcode) -> OutboundOutcome {
         guard let handle else { return OutboundOutcome(result: .failed(OutboundFailure(.cancelled))) }
         let easy = handle.easy
-        let phases = phases(easy)
+        let isReused = stalecast_easy_long(easy, CURLINFO_NUM_CONNECTS) == 0
         let status = Int(stalecast_easy_long(easy, CURLINFO_RESPONSE_CODE))
         let failure = failure(code, handle.transfer, status, easy)
         return OutboundOutcome(
-            result: failure.map { .failed($0) } ?? answer(status, handle.transfer), phases: phases,
-            reusedConnection: stalecast_easy_long(easy, CURLINFO_NUM_CONNECTS) == 0,
-            remoteAddress: String(cString: stalecast_easy_text(easy, CURLINFO_PRIMARY_IP)))
+            result: failure.map { .failed($0) } ?? answer(status, handle.transfer), phases: phases(easy, isReused),
+            reusedConnection: isReused,
+            remoteAddress: failure == nil ? "" : String(cString: stalecast_easy_text(easy, CURLINFO_PRIMARY_IP)))
     }
 
     /// Reference to a transfer: it is large, and there is one answer after the other.
@@ -81,20 +81,24 @@ extension RunningRequest {
     private func headers(_ transfer: Transfer) -> [String: String] {
         var found: [String: String] = [:]
         for name in request.keptHeaders {
-            var length = 0
-            guard let value = stalecast_transfer_header(transfer, name, &length) else { continue }
-            found[name] = String(decoding: UnsafeRawBufferPointer(start: value, count: length), as: UTF8.self)
+            // As a C string each name would be copied to the heap, for every answer.
+            let value = name.utf8.withContiguousStorageIfAvailable { name in
+                var length = 0
+                let start = stalecast_transfer_header(transfer, name.baseAddress, name.count, &length)
+                return start.map { UnsafeRawBufferPointer(start: $0, count: length) }
+            }
+            if let value = value.flatMap(\.self) { found[name] = String(decoding: value, as: UTF8.self) }
         }
         return found
     }
 
     /// libcurl's times count from the start; a part that did not happen is 0.
-    private func phases(_ easy: UnsafeMutableRawPointer) -> OutboundOutcome.Phases {
+    private func phases(_ easy: UnsafeMutableRawPointer, _ isReused: Bool) -> OutboundOutcome.Phases {
         var phases = OutboundOutcome.Phases()
         phases.queue = Int64((startedAt - min(startedAt, submittedAt)) / 1000)
         let lookup = Int64(lookupTime / 1000)
         phases.total = lookup + stalecast_easy_time(easy, CURLINFO_TOTAL_TIME_T)
-        guard stalecast_easy_long(easy, CURLINFO_NUM_CONNECTS) > 0 else {
+        if isReused {
             phases.server = serverTime(easy)
             return phases
         }

@@ -10,7 +10,7 @@ package struct OutboundOutcome: Sendable {
     package var phases: OutboundOutcome.Phases
     /// True when no new connection was made.
     package var reusedConnection: Bool
-    /// The address of the peer, for the operator's log; empty when none was reached.
+    /// The address of the peer, for the operator's log; empty for an answer, and when none was reached.
     package var remoteAddress: String
 
     package init(

@@ -3,6 +3,8 @@ package struct OutboundRequest: Sendable {
     /// `GET`, `POST`, `OPTIONS`, …; sent as it stands.
     package var method: String
     package var url: OutboundURL
+    /// Lines that this request shares with others; sent before ``headers``.
+    package var sharedHeaders: OutboundHeaderLines?
     package var headers: [OutboundHeader]
     /// Nil sends no body.
     package var body: [UInt8]?
@@ -15,12 +17,13 @@ package struct OutboundRequest: Sendable {
     package var keptHeaders: Set<String>
 
     package init(
-        method: String = "GET", url: OutboundURL, headers: [OutboundHeader] = [], body: [UInt8]? = nil,
-        limits: OutboundLimits = OutboundLimits(), policy: AddressPolicy = .publicOnly, tls: OutboundTLS? = nil,
-        keptHeaders: Set<String> = []
+        method: String = "GET", url: OutboundURL, sharedHeaders: OutboundHeaderLines? = nil,
+        headers: [OutboundHeader] = [], body: [UInt8]? = nil, limits: OutboundLimits = OutboundLimits(),
+        policy: AddressPolicy = .publicOnly, tls: OutboundTLS? = nil, keptHeaders: Set<String> = []
     ) {
         self.method = method
         self.url = url
+        self.sharedHeaders = sharedHeaders
         self.headers = headers
         self.body = body
         self.limits = limits

@@ -21,6 +21,14 @@ final class DeliveryJournal: Sendable {
         var longestFlush: UInt64 = 0
         var flushes = 0
         var lastPrune: UInt64 = 0
+
+        mutating func put(_ entry: JournalEntry) {
+            if case .attempt = entry, entries.count >= DeliveryJournal.maxWaiting {
+                dropped += 1
+            } else {
+                entries.append(entry)
+            }
+        }
     }
 
     /// Entries are gathered for this long.
@@ -44,16 +52,15 @@ final class DeliveryJournal: Sendable {
 
     /// Entries that belong together are written together.
     func put(_ entries: [JournalEntry]) {
-        if entries.isEmpty { return }
+        if !entries.isEmpty { put { state in entries.forEach { state.put($0) } } }
+    }
+
+    func put(_ entry: JournalEntry) { put { $0.put(entry) } }
+
+    private func put(_ add: (inout State) -> Void) {
         let isFirst = state.withLock { state in
             guard !state.isClosed else { return false }
-            for entry in entries {
-                if case .attempt = entry, state.entries.count >= Self.maxWaiting {
-                    state.dropped += 1
-                } else {
-                    state.entries.append(entry)
-                }
-            }
+            add(&state)
             defer { state.isScheduled = true }
             return !state.isScheduled
         }

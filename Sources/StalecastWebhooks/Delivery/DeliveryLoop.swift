@@ -19,6 +19,9 @@ final class DeliveryLoop: @unchecked Sendable {
     /// Hears of what is written, before it is.
     var onJournal: (@Sendable ([JournalEntry]) -> Void)?
     private var tickets: [UInt64: OutboundEngine.Ticket] = [:]
+    /// Memory for the next turn's, empty in between.
+    private var actions: [DeliveryState.Action] = []
+    private var entries: [JournalEntry] = []
     private var phases = OutboundOutcome.Phases()
     private var reusedConnections = 0
     private var timer: (time: UInt64, timer: OutboundConfiguration.Timer)?
@@ -72,8 +75,11 @@ final class DeliveryLoop: @unchecked Sendable {
     }
 
     private func carryOut() {
-        var entries: [JournalEntry] = []
-        for action in state.takeActions() {
+        var (actions, entries): ([DeliveryState.Action], [JournalEntry]) = ([], [])
+        swap(&actions, &self.actions)
+        swap(&entries, &self.entries)
+        state.takeActions(into: &actions)
+        for action in actions {
             switch action {
             case .start(let attempt): start(attempt)
             case .cancel(let id): if let ticket = tickets[id] { engine.cancel(ticket) }
@@ -84,6 +90,10 @@ final class DeliveryLoop: @unchecked Sendable {
         }
         if let onJournal, !entries.isEmpty { onJournal(entries) }
         journal.put(entries)
+        actions.removeAll(keepingCapacity: true)
+        entries.removeAll(keepingCapacity: true)
+        swap(&actions, &self.actions)
+        swap(&entries, &self.entries)
         plan()
     }
 
@@ -123,11 +133,14 @@ final class DeliveryLoop: @unchecked Sendable {
     // MARK: Attempts
 
     private func start(_ attempt: DeliveryState.Attempt) {
-        let delivery = Delivery(webhook: attempt.webhook.id, content: attempt.content, attempt: attempt.number)
+        let webhook = attempt.registered.webhook
+        let delivery = Delivery(webhook: webhook.id, content: attempt.content, attempt: attempt.number)
         do throws(AttemptProblem) {
-            switch try formatter.request(for: delivery, webhook: attempt.webhook, at: attempt.startedAt) {
+            switch try formatter.request(for: delivery, webhook: webhook, at: attempt.startedAt) {
             case .ready(let request, let messageID):
-                tickets[attempt.id] = engine.submit(request) { self.finish(attempt.id, request, messageID, $0) }
+                // Only a token that is refused needs the request again.
+                let asked = webhook.format.isSigned ? nil : request
+                tickets[attempt.id] = engine.submit(request) { self.finish(attempt.id, asked, messageID, $0) }
             case .needsToken(let fetch): fetchToken(fetch, attempt)
             }
         } catch {
@@ -164,7 +177,7 @@ final class DeliveryLoop: @unchecked Sendable {
         record(attempt, "", result, next: next)
     }
 
-    private func finish(_ id: UInt64, _ request: OutboundRequest, _ messageID: String, _ outcome: OutboundOutcome) {
+    private func finish(_ id: UInt64, _ request: OutboundRequest?, _ messageID: String, _ outcome: OutboundOutcome) {
         tickets[id] = nil
         // At the end everything is cut off, and owed still.
         if isStopped, case .failed(let failure) = outcome.result, failure.reason == .cancelled { return }
@@ -176,7 +189,9 @@ final class DeliveryLoop: @unchecked Sendable {
         guard let (attempt, next) = ended else { return }
         phases.add(outcome.phases)
         if outcome.reusedConnection { reusedConnections += 1 }
-        if let status = outcome.status { formatter.answered(status: status, to: request, webhook: attempt.webhook) }
+        if let request, let status = outcome.status {
+            formatter.answered(status: status, to: request, webhook: attempt.webhook)
+        }
         log(attempt, outcome, name)
         record(attempt, messageID, result, phases: outcome.phases, next: next)
     }
@@ -204,10 +219,10 @@ final class DeliveryLoop: @unchecked Sendable {
         }
         let change = attempt.heard?.change
         let row = DeliveryAttempt(
-            webhook: attempt.webhook.id, scope: change?.scope, version: change?.version, kind: attempt.kind,
+            webhook: attempt.registered.webhook.id, scope: change?.scope, version: change?.version, kind: attempt.kind,
             messageID: messageID, number: attempt.number, startedAt: attempt.startedAt,
             result: result, phases: phases, nextAt: next)
-        journal.put([.attempt(row)])
+        journal.put(.attempt(row))
     }
 }
 

@@ -24,7 +24,8 @@ package struct DeliveryState {
     /// An attempt under way. A class: it is large, and passed on several times.
     package final class Attempt: Sendable {
         package let id: UInt64
-        package let webhook: Webhook
+        let registered: Endpoint.Registered
+        package var webhook: Webhook { registered.webhook }
         package let content: Delivery.Content
         /// Number of the attempt, from 1, per message.
         package let number: Int
@@ -44,7 +45,7 @@ package struct DeliveryState {
             heard: ScopeLog.Heard?, at now: Moment
         ) {
             self.id = id
-            webhook = endpoint.webhook
+            registered = endpoint.registered
             self.content = content
             self.number = number
             startedAt = now.wall
@@ -110,9 +111,13 @@ package struct DeliveryState {
 
     /// Actions that follow from the facts since the last call, in order.
     package mutating func takeActions() -> [Action] {
-        defer { actions = [] }
-        return actions
+        var taken: [Action] = []
+        swap(&taken, &actions)
+        return taken
     }
+
+    /// Like ``takeActions()``, with an array that is empty and whose memory is used for the next actions.
+    mutating func takeActions(into taken: inout [Action]) { swap(&taken, &actions) }
 
     mutating func act(_ action: Action) { actions.append(action) }
     mutating func put(_ entry: JournalEntry) { actions.append(.journal(entry)) }
@@ -121,6 +126,7 @@ package struct DeliveryState {
 
     /// Looks at a webhook after something about it has changed: queues it, sets its alarm or reads for it.
     mutating func touch(_ endpoint: Endpoint, at now: UInt64) {
+        if endpoint.isQuiet { return }
         for (lane, lost, found, isFar) in endpoint.advance(logs, routes) {
             if let found { put(.extras(endpoint.id, endpoint.lanes[lane].scope, [found], areOwed: true)) }
             if !lost.isEmpty { put(.extras(endpoint.id, endpoint.lanes[lane].scope, lost, areOwed: false)) }

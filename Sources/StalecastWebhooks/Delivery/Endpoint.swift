@@ -7,7 +7,15 @@ final class Endpoint {
     /// Names it in queues; never used again.
     let number: Int
     let id: WebhookID
-    var webhook: Webhook { didSet { takeOver() } }
+    /// Copy of the registry's webhook, which attempts share.
+    private(set) var registered: Registered
+    var webhook: Webhook {
+        get { registered.webhook }
+        set {
+            registered = Registered(newValue)
+            takeOver()
+        }
+    }
     /// Copy of what every delivery reads, so that it need not copy the whole of ``webhook``.
     private(set) var mode: DeliveryMode
     private(set) var topics: [TopicName] = []
@@ -52,6 +60,13 @@ final class Endpoint {
     /// Time of its earliest entry among the alarms; `max` for none.
     var alarmAt: UInt64 = .max
 
+    /// A webhook that is passed on with one reference count instead of one for each of its parts.
+    final class Registered: Sendable {
+        let webhook: Webhook
+
+        init(_ webhook: Webhook) { self.webhook = webhook }
+    }
+
     struct Notice {
         let event: Delivery.OperationalEvent
         var attempts = 0
@@ -63,7 +78,7 @@ final class Endpoint {
 
     init(number: Int, webhook: Webhook) {
         self.number = number
-        self.webhook = webhook
+        registered = Registered(webhook)
         id = webhook.id
         mode = webhook.mode
         takeOver()
@@ -119,6 +134,11 @@ final class Endpoint {
         case read(lane: Int, after: CommitSequence)
         case wait(UInt64)
         case nothing
+    }
+
+    /// True when ``next(at:_:_:)`` is nothing, found without a look at the logs: nothing is owed, or is under way.
+    var isQuiet: Bool {
+        mode == .latest && notices.isEmpty && lanes.count == 1 && lanes.withUnsafeBufferPointer { $0[0].isQuiet }
     }
 
     /// Decides what is sent next, and when. No other code does, and the answer is never stored.

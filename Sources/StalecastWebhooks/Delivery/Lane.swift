@@ -102,6 +102,13 @@ struct Lane: Sendable {
         record.givenUp == record.cursor.sequence ? record.acknowledged.version : record.cursor.version
     }
 
+    /// Whether nothing can be next in mode `latest`: the newest version is known, and is under way or not owed. Versions
+    /// that were passed over can wait for the next announcement, which sets ``newest`` itself.
+    var isQuiet: Bool {
+        guard let newest, search == nil, extras.isEmpty, beyond.isEmpty else { return false }
+        return newest.sequence <= record.cursor.sequence || inFlight > 0
+    }
+
     // MARK: What is next
 
     /// Next step at `now`, if any; the same facts always give the same answer. See ``advance(_:_:_:)``.

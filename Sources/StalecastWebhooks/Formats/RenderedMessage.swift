@@ -6,14 +6,14 @@ import Synchronization
 final class RenderedMessage: Sendable {
     let id: String
     let body: [UInt8]
-    /// `Content-Type`, `webhook-id`, a CloudEvent's attributes.
-    let headers: [OutboundHeader]
+    /// `Content-Type`, `webhook-id`, a CloudEvent's attributes, `User-Agent`.
+    let headers: OutboundHeaderLines
     private let signable = Mutex<Signable?>(nil)
 
     init(id: String, body: [UInt8], headers: [OutboundHeader]) {
         self.id = id
         self.body = body
-        self.headers = headers
+        self.headers = OutboundHeaderLines(headers)
     }
 
     /// Part of a signature that is the same for all webhooks.

@@ -23,19 +23,17 @@ package final class WebhookFormatter: AttemptFormatter {
         for delivery: Delivery, webhook: Webhook, at now: Timestamp
     ) throws(AttemptProblem) -> AttemptPlan {
         let message = try rendered(delivery.content, webhook, at: now)
-        var headers = message.headers
-        headers.append(identity.userAgent)
-        headers.append(contentsOf: webhook.headers)
+        var headers = webhook.headers
         if webhook.verification.method == .cloudevents { headers.append(identity.requestOrigin) }
         if webhook.format.isSigned {
-            headers.append(contentsOf: try signature(of: message, webhook.id, at: now))
+            headers += try signature(of: message, webhook.id, at: now)
         } else {
             switch try tokens.authorization(of: webhook, registry.policy(of: webhook.profile)) {
             case .header(let header): headers.append(header)
             case .needed(let fetch): return .needsToken(fetch)
             }
         }
-        return .ready(request(webhook, headers, message.body), messageID: message.id)
+        return .ready(request(webhook, message, headers), messageID: message.id)
     }
 
     package func answered(status: Int, to request: OutboundRequest, webhook: Webhook) {
@@ -43,9 +41,11 @@ package final class WebhookFormatter: AttemptFormatter {
         tokens.refused(request, webhook, registry.policy(of: webhook.profile))
     }
 
-    private func request(_ webhook: Webhook, _ headers: [OutboundHeader], _ body: [UInt8]) -> OutboundRequest {
+    private func request(
+        _ webhook: Webhook, _ message: RenderedMessage, _ headers: [OutboundHeader]
+    ) -> OutboundRequest {
         OutboundRequest(
-            method: "POST", url: webhook.url, headers: headers, body: body,
+            method: "POST", url: webhook.url, sharedHeaders: message.headers, headers: headers, body: message.body,
             limits: OutboundLimits(timeout: webhook.limits.timeout),
             policy: registry.policy(of: webhook.profile), tls: webhook.tls, keptHeaders: Self.keptHeaders)
     }
@@ -155,7 +155,7 @@ package final class WebhookFormatter: AttemptFormatter {
         let headers = [
             OutboundHeader(trusted: "content-type", contentType), OutboundHeader(trusted: "webhook-id", id),
         ]
-        return RenderedMessage(id: id, body: body, headers: headers + attributes)
+        return RenderedMessage(id: id, body: body, headers: headers + attributes + [identity.userAgent])
     }
 }
 

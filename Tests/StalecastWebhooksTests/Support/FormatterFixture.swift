@@ -59,7 +59,7 @@ final class FormatterFixture: Sendable {
 extension OutboundRequest {
     /// The only value of the header; nil when it is missing or there twice.
     func header(_ name: String) -> String? {
-        let found = headers.filter { $0.name.lowercased() == name }
+        let found = ((sharedHeaders?.headers ?? []) + headers).filter { $0.name.lowercased() == name }
         return found.count == 1 ? found[0].value : nil
     }
 
