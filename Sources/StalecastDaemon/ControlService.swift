@@ -57,8 +57,9 @@ struct ControlService: Service {
             uniqueKeysWithValues: configuration.projects.map { ($0.id, $0.namespaces) })
         settings.projects.feeds = parts.sources.words
         let control = Control(
-            settings, access: parts.access, sessions: ConsoleSessions(signIn: signIn), store: parts.store,
-            hub: parts.hub, webhooks: parts.webhooks.service,
+            settings, access: parts.access,
+            sessions: ConsoleSessions(signIn: signIn, file: SessionFile(directory: configuration.data)),
+            store: parts.store, hub: parts.hub, webhooks: parts.webhooks.service,
             triggers: parts.sources.service, tally: tally, audit: parts.copies,
             bypassed: { version, actor in
                 logger.warning(

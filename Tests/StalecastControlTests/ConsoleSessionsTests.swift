@@ -1,5 +1,7 @@
+import Foundation
 import StalecastAccess
 import StalecastControl
+import StalecastTestSupport
 import StalecastWire
 import Synchronization
 import Testing
@@ -14,10 +16,12 @@ struct ConsoleSessionsTests {
     }
 
     private let time = Time()
+    private let directory: TemporaryDirectory
     private let sessions: ConsoleSessions
     private let credentials: Credentials
 
-    init() {
+    init() throws {
+        directory = try TemporaryDirectory()
         let (time, counter) = (time, Counter())
         sessions = ConsoleSessions(clock: time.read, random: counter.next)
         var credentials = Credentials()
@@ -35,8 +39,8 @@ struct ConsoleSessionsTests {
         }
     }
 
-    private func opened(by holder: String = "key:one") throws -> String {
-        try #require(sessions.open(credentials, user: "", of: holder))
+    private func opened(by holder: String = "key:one", in sessions: ConsoleSessions? = nil) throws -> String {
+        try #require((sessions ?? self.sessions).open(credentials, user: "", of: holder))
     }
 
     @Test func aCodeOpensOnce() {
@@ -119,6 +123,66 @@ struct ConsoleSessionsTests {
         #expect(sessions.open(credentials, user: "", of: "key:other") != nil)
         time.pass(.seconds(61))
         #expect(sessions.open(credentials, user: "", of: "key:one") != nil)
+    }
+
+    @Test func aSessionSurvivesARestart() throws {
+        let file = directory.file("console-sessions.json")
+        func process() -> ConsoleSessions {
+            ConsoleSessions(file: SessionFile(directory: directory.path), clock: time.read)
+        }
+        var sessions = process()
+        let cookies = try (0..<2).map { _ in
+            try #require(sessions.open(credentials, user: "Ada", of: "key:one"))
+        }
+        let text = try String(contentsOfFile: file, encoding: .utf8)
+        #expect(!text.contains("secret") && cookies.allSatisfy { !text.contains($0) }, "the file opens nothing")
+        sessions.close(cookies[0])
+        sessions = process()
+        #expect(sessions.session(cookies[0]) == nil, "a sign-out is for good")
+        #expect(sessions.session(cookies[1])?.credentials == credentials)
+        #expect(sessions.session(cookies[1])?.user == "Ada")
+        // Its use is written too, so that the hour without a request begins with the last one.
+        time.pass(.seconds(1800))
+        #expect(sessions.held(cookies[1]) == credentials)
+        #expect(sessions.session(cookies[1]) != nil)
+        time.pass(.seconds(1900))
+        #expect(process().session(cookies[1]) != nil)
+        time.pass(.seconds(1800))
+        #expect(process().session(cookies[1]) == nil)
+    }
+
+    @Test func aFileThatWasChangedOpensNothing() throws {
+        let file = directory.file("console-sessions.json")
+        let sessions = ConsoleSessions(file: SessionFile(directory: directory.path), clock: time.read)
+        let cookie = try #require(sessions.open(credentials, user: "", of: "key:one"))
+        let text = try String(contentsOfFile: file, encoding: .utf8)
+        let forged = text.replacingOccurrences(of: "\"sealed\":\"", with: "\"sealed\":\"AAAA")
+        for content in [forged, "{", "{\"\(String(repeating: "0", count: 64))\":{}}", "[]", ""] {
+            try content.write(toFile: file, atomically: false, encoding: .utf8)
+            let next = ConsoleSessions(file: SessionFile(directory: directory.path), clock: time.read)
+            #expect(next.session(cookie) == nil && next.held(cookie) == nil)
+        }
+    }
+
+    @Test func aFileThatCannotBeWrittenIsRemoved() throws {
+        let file = directory.file("console-sessions.json")
+        let sessions = ConsoleSessions(file: SessionFile(directory: directory.path), clock: time.read)
+        let cookie = try opened(in: sessions)
+        #expect(FileManager.default.fileExists(atPath: file))
+        // Its draft cannot be made over a directory.
+        try FileManager.default.createDirectory(atPath: "\(file).next", withIntermediateDirectories: false)
+        sessions.close(cookie)
+        #expect(!FileManager.default.fileExists(atPath: file), "else the next process has the session again")
+    }
+
+    @Test func anotherCredentialEndsWithTheProcess() throws {
+        var other = credentials
+        other.apiKey = "another"
+        var sessions = ConsoleSessions(file: SessionFile(directory: directory.path), clock: time.read)
+        let cookie = try #require(sessions.open(other, user: "", of: "key:one"))
+        #expect(sessions.session(cookie)?.credentials == other)
+        sessions = ConsoleSessions(file: SessionFile(directory: directory.path), clock: time.read)
+        #expect(sessions.session(cookie) == nil)
     }
 
     @Test func whoGuessesWaitsAMinute() {

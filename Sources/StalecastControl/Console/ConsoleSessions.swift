@@ -2,14 +2,16 @@ package import StalecastAccess
 package import StalecastWire
 import Synchronization
 
-/// Sessions of the console, in memory only. A session holds the credential it was opened with, which is judged again at
-/// each request: what happens to the key, or to the token, happens to the session.
+/// Sessions of the console. A session holds the credential it was opened with, which is judged again at each request:
+/// what happens to the key, or to the token, happens to the session.
 package final class ConsoleSessions: Sendable {
     /// A code is for the page that opens next.
     package static let codeLife: Duration = .seconds(60)
     /// Time without a request after which a session ends; a page that is open asks all the time.
     package static let idleLife: Duration = .seconds(3600)
     package static let life: Duration = .seconds(12 * 3600)
+    /// Time after which the use of a session is written to the file.
+    package static let writesUseAfter: Duration = .seconds(60)
     /// Sessions, and codes, at once; the one that was used longest ago makes room.
     package static let most = 64
     /// Sessions of one holder of credentials, who makes room with their own.
@@ -21,7 +23,7 @@ package final class ConsoleSessions: Sendable {
 
     /// Session that a cookie stands for.
     package struct Session: Sendable {
-        package let credentials: Credentials
+        package internal(set) var credentials: Credentials
         /// Name that the user gave; may be empty.
         package let user: String
         /// ``Principal/actor``; empty for a code.
@@ -37,12 +39,26 @@ package final class ConsoleSessions: Sendable {
 
     private struct State: Sendable {
         var codes: [SecretDigest: Session] = [:]
-        var sessions: [SecretDigest: Session] = [:]
+        var sessions: [SecretDigest: StoredSession] = [:]
+        var written: Timestamp
         var wrong = RecentCounts()
         var signIns = RecentCounts()
+
+        /// Adds a session; the one that was used longest ago makes room, of the same holder where that has too many.
+        mutating func put(_ stored: StoredSession, as digest: SecretDigest, _ now: Timestamp) {
+            sessions = sessions.filter { !$0.value.session.isOver(at: now) }
+            let own = sessions.filter { $0.value.session.holder == stored.session.holder }
+            let crowded = own.count >= mostOfOne ? own : sessions.count >= most ? sessions : [:]
+            if let oldest = crowded.min(by: { $0.value.session.used < $1.value.session.used }) {
+                sessions[oldest.key] = nil
+            }
+            sessions[digest] = stored
+        }
     }
 
-    private let state = Mutex(State())
+    private let state: Mutex<State>
+    /// nil keeps sessions in memory only.
+    private let file: SessionFile?
     private let clock: @Sendable () -> Timestamp
     private let secret: SecretMaker
     /// Sign-in with issuers; nil where it is not offered.
@@ -52,23 +68,19 @@ package final class ConsoleSessions: Sendable {
     ///   - signIn: nil offers codes, keys and tokens only.
     ///   - random: 64 bits that cannot be guessed.
     package init(
-        signIn: SignInService? = nil,
+        signIn: SignInService? = nil, file: SessionFile? = nil,
         clock: @escaping @Sendable () -> Timestamp = Timestamp.now,
         random: @escaping @Sendable () -> UInt64 = { UInt64.random(in: .min ... .max) }
     ) {
         self.signIn = signIn
+        self.file = file
         self.clock = clock
+        let now = clock()
+        let sessions = file?.read() ?? [:]
+        // A session from the future is of a clock that was wrong; how old it is cannot be known.
+        let known = sessions.filter { !$0.value.session.isOver(at: now) && $0.value.session.opened <= now }
+        state = Mutex(State(sessions: known.count > Self.most ? [:] : known, written: now))
         secret = SecretMaker(random: random)
-    }
-
-    private static func put(
-        _ session: Session, as secret: String, in sessions: inout [SecretDigest: Session], _ now: Timestamp
-    ) {
-        sessions = sessions.filter { !$0.value.isOver(at: now) }
-        let own = sessions.filter { $0.value.holder == session.holder }
-        let crowded = own.count >= mostOfOne && !session.holder.isEmpty ? own : sessions.count >= most ? sessions : [:]
-        if let oldest = crowded.min(by: { $0.value.used < $1.value.used }) { sessions[oldest.key] = nil }
-        sessions[SecretDigest(of: secret)] = session
     }
 
     /// A code that opens one session within ``codeLife``.
@@ -76,9 +88,11 @@ package final class ConsoleSessions: Sendable {
         let (code, now) = (secret(), clock())
         state.withLock { state in
             state.codes = state.codes.filter { now < $0.value.opened.advanced(by: Self.codeLife) }
-            Self.put(
-                Session(credentials: credentials, user: user, holder: "", opened: now, used: now), as: code,
-                in: &state.codes, now)
+            if state.codes.count >= Self.most, let oldest = state.codes.min(by: { $0.value.used < $1.value.used }) {
+                state.codes[oldest.key] = nil
+            }
+            state.codes[SecretDigest(of: code)] = Session(
+                credentials: credentials, user: user, holder: "", opened: now, used: now)
         }
         return code
     }
@@ -99,29 +113,43 @@ package final class ConsoleSessions: Sendable {
         _ credentials: Credentials, user: String, of holder: String, farewell: String? = nil
     ) -> String? {
         let (cookie, now) = (secret(), clock())
-        return state.withLock { state in
-            guard state.signIns.hasRoom(for: holder, below: Self.signInsPerMinute, at: now) else { return nil }
+        let session = Session(
+            credentials: credentials, user: user, holder: holder, opened: now, used: now, farewell: farewell)
+        let stored = StoredSession(session, cookie: cookie)
+        let isOpen = state.withLock { state in
+            guard state.signIns.hasRoom(for: holder, below: Self.signInsPerMinute, at: now) else { return false }
             state.signIns.count(holder, at: now)
-            Self.put(
-                Session(
-                    credentials: credentials, user: user, holder: holder, opened: now, used: now, farewell: farewell),
-                as: cookie, in: &state.sessions, now)
-            return cookie
+            state.put(stored, as: SecretDigest(of: cookie), now)
+            return true
         }
+        guard isOpen else { return nil }
+        write(now)
+        return cookie
     }
 
     /// Session of a cookie, which counts as used; nil for none.
     package func session(_ cookie: String) -> Session? {
         let (digest, now) = (SecretDigest(of: cookie), clock())
-        return state.withLock { state in
-            guard var session = state.sessions[digest] else { return nil }
-            if session.isOver(at: now) {
+        let (stored, isWritten) = state.withLock { state -> (StoredSession?, Bool) in
+            guard var stored = state.sessions[digest] else { return (nil, true) }
+            if stored.session.isOver(at: now) {
                 state.sessions[digest] = nil
-                return nil
+                return (nil, true)
             }
-            session.used = max(session.used, now)
-            state.sessions[digest] = session
-            return session
+            stored.session.used = max(stored.session.used, now)
+            state.sessions[digest] = stored
+            return (stored, now < state.written.advanced(by: Self.writesUseAfter))
+        }
+        if !isWritten { write(now) }
+        return stored?.opened(with: cookie)
+    }
+
+    private func write(_ now: Timestamp) {
+        file?.write {
+            state.withLock { state in
+                state.written = max(state.written, now)
+                return state.sessions
+            }
         }
     }
 
@@ -129,13 +157,17 @@ package final class ConsoleSessions: Sendable {
     /// may be all there is.
     package func held(_ cookie: String) -> Credentials? {
         let (digest, now) = (SecretDigest(of: cookie), clock())
-        return state.withLock { $0.sessions[digest].flatMap { $0.isOver(at: now) ? nil : $0.credentials } }
+        let stored = state.withLock { $0.sessions[digest] }
+        return stored.flatMap { $0.session.isOver(at: now) ? nil : $0.opened(with: cookie)?.credentials }
     }
 
     /// - Returns: ``Session/farewell`` of the session.
     @discardableResult
     package func close(_ cookie: String) -> String? {
-        state.withLock { $0.sessions.removeValue(forKey: SecretDigest(of: cookie))?.farewell }
+        let ended = state.withLock { $0.sessions.removeValue(forKey: SecretDigest(of: cookie)) }
+        guard let ended else { return nil }
+        write(clock())
+        return ended.session.farewell
     }
 
     // MARK: Guessing

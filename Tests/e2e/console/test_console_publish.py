@@ -1,11 +1,13 @@
 """Publishing from the console: by keyboard alone, against another window, and with names that mean harm."""
 
 import json
+import subprocess
 
 import pytest
 
 from harness.cli import Cli
 from harness.console import go
+from harness.daemon import BINARY, environment
 
 BASE = {"parameters": {"a": {"defaultValue": {"value": "1"}, "valueType": "STRING"},
                        "b": {"defaultValue": {"value": "1"}, "valueType": "STRING"}}}
@@ -242,6 +244,13 @@ async def test_the_daemon_restarts_while_the_page_is_open(launch, browser, conso
     go(browser, "now")
     daemon.stop()
     browser.has("disconnected")
+    daemon.start()
+    browser.shows("!document.body.innerText.includes('disconnected')")
+    browser.has("Sign out")
+    daemon.stop()
+    browser.has("disconnected")
+    rotated = subprocess.run([BINARY, "token", "rotate", "--data", daemon.data], env=environment(), capture_output=True, check=False)
+    assert rotated.returncode == 0, rotated.stderr
     daemon.start()
     browser.has("Sign in")
     browser.has("A draft you had is kept.")

@@ -1,0 +1,109 @@
+import Crypto
+import Foundation
+import StalecastAccess
+import StalecastWire
+import Synchronization
+
+/// Session of the console as it is stored. Its credential is sealed with a key that is derived from the cookie, which
+/// only the browser has: neither this memory nor the file opens anything.
+struct StoredSession: Sendable {
+    /// Session; it has no credential where that is sealed.
+    var session: ConsoleSessions.Session
+    /// The `Authorization` header; nil for other credentials, which stay in memory and end with the process.
+    private let sealed: [UInt8]?
+
+    init(_ session: ConsoleSessions.Session, cookie: String) {
+        var header = Credentials()
+        header.authorization = session.credentials.authorization
+        var sealed: [UInt8]?
+        if let text = header.authorization, header == session.credentials,
+            let box = try? AES.GCM.seal(Data(text.utf8), using: Self.key(of: cookie))
+        {
+            sealed = box.combined.map(Array.init)
+        }
+        self.session = session
+        self.sealed = sealed
+        if sealed != nil { self.session.credentials = Credentials() }
+    }
+
+    /// - Returns: the session with its credential; nil when the file was changed by others.
+    func opened(with cookie: String) -> ConsoleSessions.Session? {
+        guard let sealed else { return session }
+        guard let box = try? AES.GCM.SealedBox(combined: sealed),
+            let text = try? AES.GCM.open(box, using: Self.key(of: cookie))
+        else { return nil }
+        var session = session
+        session.credentials.authorization = String(decoding: text, as: UTF8.self)
+        return session
+    }
+
+    /// The digest that a cookie is looked up by says nothing of this key.
+    private static func key(of cookie: String) -> SymmetricKey {
+        HKDF<SHA256>.deriveKey(
+            inputKeyMaterial: SymmetricKey(data: Data(cookie.utf8)), info: Data("stalecast console session".utf8),
+            outputByteCount: 32)
+    }
+
+    /// nil for one that ends with the process.
+    fileprivate var json: JSONObject? {
+        guard let sealed else { return nil }
+        return [
+            "user": .string(session.user), "holder": .string(session.holder),
+            "opened": .string(String(session.opened.microseconds)), "used": .string(String(session.used.microseconds)),
+            "sealed": .string(Base64URL.encode(sealed)),
+        ]
+    }
+
+    fileprivate init?(_ json: JSONObject) {
+        guard let user = json["user"]?.string, let holder = json["holder"]?.string,
+            let opened = json["opened"]?.string.flatMap({ Int64($0) }),
+            let used = json["used"]?.string.flatMap({ Int64($0) }),
+            let sealed = json["sealed"]?.string.flatMap({ Base64URL.decode($0.utf8) })
+        else { return nil }
+        session = ConsoleSessions.Session(
+            credentials: Credentials(), user: user, holder: holder, opened: Timestamp(microseconds: opened),
+            used: Timestamp(microseconds: used))
+        self.sealed = Array(sealed)
+    }
+}
+
+/// File with the sessions of the console, so that a restart of the daemon does not sign people out. It is replaced at
+/// each sign-in and sign-out; a loss of power may take back the last one.
+package final class SessionFile: Sendable {
+    private let path: String
+    /// Taken while the file is replaced, before the sessions are read: the newest state is written last.
+    private let writing = Mutex(())
+
+    package init(directory: String) { path = "\(directory)/console-sessions.json" }
+
+    /// - Returns: nothing for a file that is missing or damaged; people sign in again then.
+    func read() -> [SecretDigest: StoredSession] {
+        guard let data = FileManager.default.contents(atPath: path),
+            let object = (try? JSONValue.parse(Array(data), maxDepth: 4))?.object
+        else { return [:] }
+        var sessions: [SecretDigest: StoredSession] = [:]
+        for (name, value) in object.members {
+            guard let digest = SecretDigest(hexadecimal: name), let json = value.object else { continue }
+            sessions[digest] = StoredSession(json)
+        }
+        return sessions
+    }
+
+    /// Replaces the file. One that cannot be written is removed: a session that was ended must not come back.
+    func write(_ sessions: () -> [SecretDigest: StoredSession]) {
+        writing.withLock { _ in
+            var object: JSONObject = [:]
+            for (digest, stored) in sessions() { object[digest.hexadecimal] = stored.json.map(JSONValue.object) }
+            let next = "\(path).next"
+            unlink(next)
+            let bytes = JSONValue.object(object).encoded()
+            let file = open(next, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+            let written = file < 0 ? -1 : bytes.withUnsafeBytes { DescriptorBytes.write($0, to: file) }
+            if file >= 0 { close(file) }
+            if written != bytes.count || rename(next, path) != 0 {
+                unlink(next)
+                unlink(path)
+            }
+        }
+    }
+}
