@@ -233,7 +233,7 @@ extension Control {
 
 extension GoogleError {
     static func notKnown(_ version: VersionNumber) -> GoogleError {
-        .notFound("Requested entity was not found: nothing is known of the way of version \(version).")
+        .notFound("Requested entity was not found: there is no rollout status of version \(version).")
     }
 }
 

@@ -43,7 +43,7 @@ struct Migrate: AsyncParsableCommand {
                 overrides: ConfigurationOverrides(dataDirectory: data))
         } catch {
             throw CommandFailure(
-                .misconfigured, "\(config) is no valid configuration", problems: error.problems.map(\.description))
+                .misconfigured, "\(config) is not a valid configuration", problems: error.problems.map(\.description))
         }
         let report: Migration.Report
         do {

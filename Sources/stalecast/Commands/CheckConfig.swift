@@ -32,7 +32,7 @@ struct CheckConfig: AsyncParsableCommand {
         let problems = problems()
         guard problems.isEmpty else {
             throw CommandFailure(
-                .misconfigured, "\(subject) is no valid configuration", problems: problems,
+                .misconfigured, "\(subject) is not a valid configuration", problems: problems,
                 advice: "`stalecast check-config --explain` prints every key with its meaning and default.")
         }
         if output.isJSON { return try output.json(["configuration": .string(subject), "isValid": .bool(true)]) }

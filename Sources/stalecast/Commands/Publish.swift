@@ -144,8 +144,13 @@ struct Rollback: AsyncParsableCommand {
     private func previous(_ current: ServedTemplate, _ api: TemplateAPI) async throws(CommandFailure) -> Int64 {
         // The version before a rollback is the one that was bad.
         let source = current.json["version"]?["rollbackSource"]?.int64
-        let last = source ?? current.version
-        let page = try await api.versions(from: last, limit: 2).items
+        var last = source ?? current.version
+        var page = try await api.versions(from: last, limit: 2).items
+        // What a rollback went back to may be a rollback as well; the version to leave is where the content came from.
+        while let further = page.first(where: { $0["versionNumber"]?.int64 == last })?["rollbackSource"]?.int64 {
+            last = further
+            page = try await api.versions(from: last, limit: 2).items
+        }
         let earlier = page.compactMap { $0["versionNumber"]?.int64 }.first { $0 < last }
         guard let version = earlier else {
             throw CommandFailure(
@@ -160,9 +165,9 @@ struct Rollback: AsyncParsableCommand {
                 advice: "Give the number, `stalecast rollback \(version)`, or --yes.")
         }
         let output = options.output
-        if let source, !output.isJSON {
+        if source != nil, !output.isJSON {
             output.remark(
-                "version \(current.version) is itself a rollback, to \(source): the one before that is \(version)")
+                "version \(current.version) has the content of version \(last): the one before that is \(version)")
         }
         return version
     }

@@ -85,7 +85,7 @@ struct Publishing {
         }
         report.wait = outcome
         if output.isJSON { try report.write(to: output) }
-        try conclude(outcome.sentence, failure, wait)
+        try wait.conclude(outcome.sentence, failure, output)
     }
 
     /// Proposes the change after the question; then it waits for another person's approval, or for its time.
@@ -150,18 +150,7 @@ struct Publishing {
             report.release = outcome.reading
             try report.write(to: output)
         }
-        try conclude(outcome.sentence, outcome.failure, wait)
-    }
-
-    private func conclude(
-        _ sentence: String, _ failure: CommandFailure?, _ wait: WaitOptions
-    ) throws(CommandFailure) {
-        guard let failure else {
-            if !output.isJSON { try output.line(sentence) }
-            return
-        }
-        guard failure.status == .timedOut, wait.onTimeout == .warn else { throw failure }
-        output.remark("stalecast: \(failure.sentence)")
+        try wait.conclude(outcome.sentence, outcome.failure, output)
     }
 
     /// Publishes the content of before again, unless something newer than `version` is current.

@@ -66,7 +66,9 @@ package struct DaemonCheck {
     private var certificates: [SystemCheck.Finding] {
         (status["certificates"]?.array ?? []).map { certificate in
             let (name, days) = (certificate["certificate"]?.string ?? "?", certificate["daysLeft"]?.int64 ?? 0)
-            let sentence = "the certificate \(name) of \(certificate["listener"]?.string ?? "?") ends in \(days) days"
+            let left = days == 1 ? "ends in 1 day" : "ends in \(days) days"
+            let end = days < 0 ? "has expired" : days == 0 ? "ends today" : left
+            let sentence = "the certificate \(name) of \(certificate["listener"]?.string ?? "?") \(end)"
             return finding(
                 "certificate", sentence, days < Self.fewDays ? "stalecast tls check '\(name)'" : nil
             )

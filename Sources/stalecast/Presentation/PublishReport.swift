@@ -95,8 +95,8 @@ struct PublishReport {
             let nothing = "nothing differs from version \(before.version) of \(scope), which stays; nothing was "
             return nothing
                 + (proposes
-                    ? "proposed. --force proposes it all the same"
-                    : "published. --force publishes it all the same, and every client fetches again")
+                    ? "proposed. --force proposes it anyway"
+                    : "published. --force publishes it anyway, and every client fetches again")
         }
         if isCheck { return "valid for \(scope); nothing was published. Since version \(before.version): \(summary)" }
         let source = after.json["version"]?["rollbackSource"]?.int64

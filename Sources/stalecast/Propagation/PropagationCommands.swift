@@ -154,7 +154,12 @@ struct PropagationList: AsyncParsableCommand, ScopedControlOptions {
         let api = try api()
         let answer = try await api.read("/propagation:list", ["pageSize": String(limit)])
         func count(_ group: String, _ name: String) -> TextTable.Column.Cell {
-            { PublishCounts.grouped($0[group]?[name]?.int64 ?? 0) }
+            { row in
+                let (value, unknown) = (row[group]?[name]?.int64 ?? 0, row["clients"]?["unknown"]?.int64 ?? 0)
+                // A row of a process that was killed: nobody counted, and that is not 0.
+                let isUnknown = group == "streams" ? row["partial"]?.bool == true : name == "fetched" && unknown > 0
+                return isUnknown && value == 0 ? "unknown" : PublishCounts.grouped(value)
+            }
         }
         try output.list(
             "propagations", answer.items("propagations"), in: answer,

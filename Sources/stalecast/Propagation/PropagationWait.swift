@@ -143,7 +143,7 @@ package struct WaitOutcome {
         default:
             CommandFailure(
                 .refused, "fewer were there to hear of it than were asked for: \(sentence)",
-                advice: "The version is published all the same. `stalecast propagation status` shows who it is for.")
+                advice: "The version stays published. `stalecast propagation status` shows who it is for.")
         }
     }
 }

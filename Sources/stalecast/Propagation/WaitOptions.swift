@@ -47,6 +47,18 @@ struct WaitOptions: ParsableArguments {
         share.map { $0 != Self.usualShare || stage != nil || minClients != 0 } ?? false
     }
 
+    /// Prints how the wait ended.
+    ///
+    /// - Throws: `failure`, unless `--on-timeout warn` makes it a remark.
+    func conclude(_ sentence: String, _ failure: CommandFailure?, _ output: Output) throws(CommandFailure) {
+        guard let failure else {
+            if !output.isJSON { try output.line(sentence) }
+            return
+        }
+        guard failure.status == .timedOut, onTimeout == .warn else { throw failure }
+        output.remark("stalecast: \(failure.sentence)")
+    }
+
     private static func isShare(_ text: String) -> Bool {
         guard let number = Double(text.hasSuffix("%") ? String(text.dropLast()) : text) else { return false }
         return number > 0 && number <= (text.hasSuffix("%") ? 100 : 1)

@@ -97,6 +97,7 @@ struct ProposalsApprove: AsyncParsableCommand {
             Examples:
               stalecast proposals approve 7
               stalecast proposals approve 7 --token-file bob.key --yes
+              stalecast proposals approve 7 --wait 95% --timeout 1m
             """)
 
     @OptionGroup var target: ProposalTarget
@@ -104,7 +105,14 @@ struct ProposalsApprove: AsyncParsableCommand {
     @Flag(name: .shortAndLong, help: "Do not ask for confirmation.")
     var yes = false
 
+    @OptionGroup var wait: WaitOptions
     @OptionGroup var options: ScopedOptions
+
+    func validate() throws {
+        if wait.onTimeout == .rollback {
+            throw ValidationError("approve takes nothing back: --on-timeout fail or warn, then `stalecast rollback`")
+        }
+    }
 
     func run() async throws {
         let api = try options.api()
@@ -116,16 +124,24 @@ struct ProposalsApprove: AsyncParsableCommand {
         }
         let proposal = try await api.decide(target.number, "approve")
         let reach = await api.reach()
+        let version = proposal["decision"]?["versionNumber"]?.int64
+        if !output.isJSON {
+            try output.line(
+                "approved proposal \(target.number) of \(ProposalReport.name(proposal["author"])): published "
+                    + "\(output.palette.green("version \(version.map(String.init) ?? "?")")) of \(api.scope)")
+            if let reach { try output.line(reach.sentence) }
+        }
+        var outcome: WaitOutcome?
+        if wait.share != nil, let version {
+            outcome = WaitOutcome(done: try await PropagationWait(api: api, options: wait, output: output).run(version))
+        }
         if output.isJSON {
             var object = proposal.object ?? [:]
             object["told"] = reach?.json
-            return try output.json(.object(object))
+            object["wait"] = outcome?.done
+            try output.json(.object(object))
         }
-        let version = proposal["decision"]?["versionNumber"]?.string ?? "?"
-        try output.line(
-            "approved proposal \(target.number) of \(ProposalReport.name(proposal["author"])): "
-                + "published \(output.palette.green("version \(version)")) of \(api.scope)")
-        if let reach { try output.line(reach.sentence) }
+        if let outcome { try wait.conclude(outcome.sentence, outcome.failure, output) }
     }
 }
 

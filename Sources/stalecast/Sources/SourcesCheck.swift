@@ -30,7 +30,8 @@ extension Sources {
                     path: config, environment: ProcessInfo.processInfo.environment)
             } catch {
                 throw CommandFailure(
-                    .misconfigured, "\(config) is no valid configuration", problems: error.problems.map(\.description),
+                    .misconfigured, "\(config) is not a valid configuration",
+                    problems: error.problems.map(\.description),
                     advice: "`stalecast check-config --explain` prints every key with its meaning and default.")
             }
             let check: SourceCheck

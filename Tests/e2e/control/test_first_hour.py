@@ -66,6 +66,10 @@ def test_a_rollback_without_a_number_is_agreed_to_by_somebody(cli):
     assert cli.json("rollback", "--yes")["version"]["rollbackSource"] == "2"
     assert cli.json("rollback", "--yes")["version"]["rollbackSource"] == "1", "the second press is no way back to the bad one"
     assert "went back to" in cli("rollback", "--yes", code=NOT_FOUND).err
+    # A rollback of a rollback: what the one before went back to is where the content is from.
+    cli("set", "max_items=24")
+    assert cli.json("rollback", "--yes")["version"]["rollbackSource"] == "5"
+    assert "went back to" in cli("rollback", "--yes", code=NOT_FOUND).err
 
 
 async def test_the_publisher_hears_who_was_told(launch, half):

@@ -216,7 +216,9 @@ async def test_the_commands(one, tmp_path):
     assert cli.json("set", "welcome=three", "--propose", *as_ada)["proposal"]["number"] == "3"
     assert "after" in cli("proposals", "reject", "3", "--reason", "after", "--json", *as_bob)
     cli("unset", "welcome", "--propose", *as_ada)
-    assert cli.json("proposals", "approve", "2", *as_bob)["told"] is not None
+    approved = cli.json("proposals", "approve", "2", *as_bob, "--wait", "50%", "--stage", "sent", "--timeout", "20s")
+    assert approved["told"] is not None and approved["wait"]["reason"] == "REACHED"
+    assert "takes nothing back" in cli("proposals", "approve", "4", *as_bob, "--wait", "--on-timeout", "rollback", code=USAGE).err
     stale = cli("proposals", "approve", "4", *as_bob, code=MISMATCH).err
     assert "welcome" in stale and "proposed again" in stale
     assert "stale" in cli("proposals", "list") and "another version is current" in cli("proposals", "show", "4")
