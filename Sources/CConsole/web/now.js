@@ -151,8 +151,10 @@ const seconds = number => number === null || number === undefined ? "–" : span
 /** A chip for a propagation's state. */
 export function stateChip(row) {
   const isEmpty = !row.streams?.audience && !row.clients?.audience
-  const tone = isEmpty ? "" : {SPREADING: "warn", CONVERGED: "good", LEFT: "warn"}[row.state] ?? ""
-  return chip(row.state.toLowerCase().replaceAll("_", " ") + (row.partial ? ", partial" : ""), tone)
+  // A stage that has converged is not the whole audience.
+  const isStage = row.state === "CONVERGED" && releases.isUnderWay(row)
+  const tone = isEmpty || isStage ? "" : {SPREADING: "warn", CONVERGED: "good", LEFT: "warn"}[row.state] ?? ""
+  return chip(row.state.toLowerCase().replaceAll("_", " ") + (isStage ? " at this stage" : row.partial ? ", partial" : ""), tone)
 }
 
 /** How many fail, by the screen that says why. */
@@ -184,7 +186,7 @@ function headline(seen, listening, link) {
     const all = clients.audience - clients.left, t99 = seen.times?.fetched?.t99, known = all - (clients.unknown ?? 0)
     const doubt = clients.unknown ? ` · ${count(clients.unknown)} unknown since the restart` : null
     return h("p", null, known > 0 ? [h("strong", null, doubt ? `${count(clients.fetched)} of ${count(all)}` : share(clients.fetched, all)),
-      " of the clients have ", version] : [version, ": how many clients have it is not known"],
+      releases.isUnderWay(seen) ? " of the clients that were told have " : " of the clients have ", version] : [version, ": how many clients have it is not known"],
       t99 ? ` · 99 % after ${span(t99 * 1000)}` : null, doubt,
       clients.behind ? [" · ", h("a", {href: link("clients", {stage: "fetched"})}, `${count(clients.behind)} behind`)] : null,
       clients.failed ? ` · ${plural(clients.failed, "client")} failed` : null, when, badge)

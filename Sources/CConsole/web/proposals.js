@@ -36,7 +36,7 @@ export function section(scope, changed) {
     part.hidden = !proposals.length && !all && !scope.needsApproval
     list.update(proposals)
     replace(part, h("h2", null, "Proposals"),
-      scope.needsApproval ? h("p", {class: "quiet"}, "Nobody publishes here alone: one proposes, somebody else approves.") : null, list,
+      scope.needsApproval ? h("p", {class: "quiet"}, "Two people publish here: one proposes, another approves.") : null, list,
       h("p", null, button(all ? "Only open ones" : "Decided ones too", () => { all = !all; load().catch(failed) }, {class: "plain"})))
   }
 

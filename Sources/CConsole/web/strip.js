@@ -1,7 +1,8 @@
 // The four answers on every page: what is current and by whom, who has it, who is behind, what fails.
-import {h, replace, count, given, moment, share} from "./dom.js"
+import {h, replace, count, cut, moment, share} from "./dom.js"
 import {each, knows, path, read} from "./api.js"
 import {failures, stateChip} from "./now.js"
+import {isUnderWay} from "./release.js"
 
 /** A strip for a scope. `heard(status)` tells it what `/status` says; `link(screen, parameters)` are the ways on. */
 export function strip(scope, link) {
@@ -27,13 +28,13 @@ export function strip(scope, link) {
     const user = publisher?.updateUser?.name || publisher?.updateUser?.email
     const isEmpty = seen.versionNumber === "0"
     put("version", "Version", h("a", {href: link("versions")}, isEmpty ? "none" : seen.versionNumber),
-      isEmpty ? null : [moment(seen.announceTime ?? publisher?.updateTime), user ? [" by ", given(user, 30)] : null])
+      isEmpty ? null : [moment(seen.announceTime ?? publisher?.updateTime), user ? [" by ", h("bdi", {class: "given"}, cut(user, 80))] : null])
     const {streams, clients} = seen
     const all = clients ? clients.audience - clients.left : 0
     const [part, whole, noun] = all > 0 ? [clients.fetched, all, "clients"] : [streams.sent, streams.audience - (streams.left ?? 0), "streams"]
     const isUnknown = all > 0 && clients.unknown === all
     put("reached", "Reached", h("a", {href: link("now")}, whole > 0 && !isUnknown ? share(part, whole) : "–"),
-      isEmpty ? null : whole > 0 ? isUnknown ? "unknown since the restart" : `${count(part)} of ${count(whole)} ${noun}` : seen.state ? stateChip(seen) : "nobody listens")
+      isEmpty ? null : whole > 0 ? isUnknown ? "unknown since the restart" : `${count(part)} of ${count(whole)} ${noun}${isUnderWay(seen) ? " told so far" : ""}` : seen.state ? stateChip(seen) : "nobody listens")
     const behind = clients?.behind ?? whole - part
     put("behind", "Behind", knows("propagation:laggards") ? h("a", {href: link("clients", {stage: "fetched"})}, count(behind)) : count(behind),
       clients?.failed ? `${count(clients.failed)} failed` : null, clients?.failed ? "bad" : behind > 0 ? "warn" : "")

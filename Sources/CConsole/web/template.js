@@ -344,7 +344,7 @@ export function show(context) {
       gone.length ? h("div", {class: "state error"}, h("p", null, `This removes ${gone.length} of ${
         plural(parameters(base).size, "parameter")}: `, given(gone.slice(0, 10).join(", "), 300), gone.length > 10 ? ", …" : "."),
         h("label", {class: "check"}, agreed, " remove them")) : null,
-      scope.needsApproval ? h("p", {class: "quiet"}, "Nobody publishes here alone: somebody else has to approve it.") : null,
+      scope.needsApproval ? h("p", {class: "quiet"}, "Two people publish here: another person has to approve it.") : null,
       h("p", {class: "actions"}, button("Cancel", () => close()), offered))
     }, {class: "wide"})
     if (outcome === "conflict") { await resolve(); return true }

@@ -62,7 +62,7 @@ async def test_one_proposes_and_another_approves(people, browser, tmp_path):
     browser.has("Valid.")
     browser.tab_to("e.textContent === 'Propose'")
     browser.press("Enter")
-    browser.has("Nobody publishes here alone")
+    browser.has("Two people publish here")
     browser.shows("document.querySelector('h1').textContent === 'Versions'")
     assert browser.evaluate("sessionStorage.length") == 0, "the draft is gone"
     browser.tab_to(focus("Review proposal 2"))
