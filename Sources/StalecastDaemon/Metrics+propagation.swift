@@ -78,7 +78,8 @@ extension MetricsText {
     mutating func canaries(_ sightings: [Scope: Canaries.Observation]) {
         family(
             "stalecast_canary_seconds",
-            "From the announcement until a subscriber in the process had the message, and the answer to its fetch.",
+            "From the announcement until a subscriber in the process had the message, and the answer to its fetch; "
+                + "without the time for which a message was held back because the last one was younger than 0.1 s.",
             sightings.sorted { $0.key < $1.key }.flatMap { scope, seen in
                 [("received", seen.received), ("fetched", seen.fetched)].compactMap { stageTimes, seconds in
                     seconds.map { (scope.labels + [("rung", stageTimes)], $0) }

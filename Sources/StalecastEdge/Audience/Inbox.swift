@@ -4,9 +4,9 @@ import Synchronization
 
 /// Events that other threads post to a loop, in their order.
 ///
-/// An announcement of a scope without subscribers on the loop does not wake it, and a canary only once a tick: the loop
-/// takes it in its next turn, at most a tick later. A request that comes earlier finds the loop's board behind the hub's,
-/// and the inbox is taken first.
+/// An announcement of a scope without subscribers on the loop does not wake the loop; where the scope has a canary, it
+/// does so at most once a tick. Otherwise the loop takes the announcement in its next turn, at most a tick later. A
+/// request that comes earlier finds the loop's board behind the hub's; then the inbox is taken first.
 package final class Inbox<Event: Sendable>: Sendable {
     private struct State {
         var events: [Event] = []

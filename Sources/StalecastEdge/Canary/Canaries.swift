@@ -16,8 +16,8 @@ package final class Canaries: Sendable {
     package struct Observation: Sendable, Hashable {
         package let version: VersionNumber
         /// Seconds from the announcement until the message was there, and until the answer of the fetch was; nil while
-        /// it was not, and where the scope's clients are served elsewhere. Without the time for which the loop held the
-        /// message back, because the one before was younger than ``CanarySeats/pace``.
+        /// it was not, and where the scope's clients are served elsewhere. Both leave out the time for which the loop
+        /// held the message back because the last one was younger than ``CanarySeats/pace``.
         package fileprivate(set) var received: Double?
         package fileprivate(set) var fetched: Double?
     }
