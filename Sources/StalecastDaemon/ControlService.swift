@@ -58,7 +58,11 @@ struct ControlService: Service {
         settings.projects.feeds = parts.sources.words
         let control = Control(
             settings, access: parts.access,
-            sessions: ConsoleSessions(signIn: signIn, file: SessionFile(directory: configuration.data)),
+            sessions: ConsoleSessions(
+                signIn: signIn,
+                file: SessionFile(directory: configuration.data) { problem in
+                    logger.warning("console sessions end with the daemon", metadata: ["error": "\(problem)"])
+                }),
             store: parts.store, hub: parts.hub, webhooks: parts.webhooks.service,
             triggers: parts.sources.service, tally: tally, audit: parts.copies,
             bypassed: { version, actor in

@@ -145,6 +145,8 @@ struct ConsoleSessionsTests {
         time.pass(.seconds(1800))
         #expect(sessions.held(cookies[1]) == credentials)
         #expect(sessions.session(cookies[1]) != nil)
+        // A sign-in returns when all before it is written.
+        _ = sessions.open(credentials, user: "", of: "key:other")
         time.pass(.seconds(1900))
         #expect(process().session(cookies[1]) != nil)
         time.pass(.seconds(1800))
@@ -166,13 +168,18 @@ struct ConsoleSessionsTests {
 
     @Test func aFileThatCannotBeWrittenIsRemoved() throws {
         let file = directory.file("console-sessions.json")
-        let sessions = ConsoleSessions(file: SessionFile(directory: directory.path), clock: time.read)
+        let reports = Mutex<[String]>([])
+        let sessions = ConsoleSessions(
+            file: SessionFile(directory: directory.path) { text in reports.withLock { $0.append(text) } },
+            clock: time.read)
         let cookie = try opened(in: sessions)
         #expect(FileManager.default.fileExists(atPath: file))
         // Its draft cannot be made over a directory.
         try FileManager.default.createDirectory(atPath: "\(file).next", withIntermediateDirectories: false)
         sessions.close(cookie)
         #expect(!FileManager.default.fileExists(atPath: file), "else the next process has the session again")
+        sessions.close(try opened(in: sessions))
+        #expect(reports.withLock { $0.count } == 1 && reports.withLock { $0[0].hasPrefix("\(file): ") })
     }
 
     @Test func anotherCredentialEndsWithTheProcess() throws {

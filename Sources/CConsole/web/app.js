@@ -183,7 +183,7 @@ function gate(sentence) {
 
 observe(event => {
   if (event === "signedOut" && document.title !== "Sign in · Stalecast")
-    gate("The session is over: it was signed out, it expired, or its key or token is no longer good. A draft you had is kept.")
+    gate("The session is over: it was signed out, it expired, its key or token is no longer good, or the daemon restarted, which ends a sign-in with an issuer. A draft you had is kept.")
   if (event === "left") gate("You are signed out.")
   if (event === "down" || event === "up") {
     isDown = event === "down"

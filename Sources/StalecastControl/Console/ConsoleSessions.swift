@@ -130,26 +130,29 @@ package final class ConsoleSessions: Sendable {
     /// Session of a cookie, which counts as used; nil for none.
     package func session(_ cookie: String) -> Session? {
         let (digest, now) = (SecretDigest(of: cookie), clock())
-        let (stored, isWritten) = state.withLock { state -> (StoredSession?, Bool) in
-            guard var stored = state.sessions[digest] else { return (nil, true) }
+        let (stored, isDue) = state.withLock { state -> (StoredSession?, Bool) in
+            guard var stored = state.sessions[digest] else { return (nil, false) }
             if stored.session.isOver(at: now) {
                 state.sessions[digest] = nil
-                return (nil, true)
+                return (nil, false)
             }
             stored.session.used = max(stored.session.used, now)
             state.sessions[digest] = stored
-            return (stored, now < state.written.advanced(by: Self.writesUseAfter))
+            let isDue = now >= state.written.advanced(by: Self.writesUseAfter)
+            if isDue { state.written = now }
+            return (stored, isDue)
         }
-        if !isWritten { write(now) }
+        // Callers are loops: they must not wait for the disk.
+        if isDue { file?.writeLater { [self] in written(at: now) } }
         return stored?.opened(with: cookie)
     }
 
-    private func write(_ now: Timestamp) {
-        file?.write {
-            state.withLock { state in
-                state.written = max(state.written, now)
-                return state.sessions
-            }
+    private func write(_ now: Timestamp) { file?.write { written(at: now) } }
+
+    private func written(at now: Timestamp) -> [SecretDigest: StoredSession] {
+        state.withLock { state in
+            state.written = max(state.written, now)
+            return state.sessions
         }
     }
 

@@ -17,6 +17,7 @@ struct StoredSession: Sendable {
         header.authorization = session.credentials.authorization
         var sealed: [UInt8]?
         if let text = header.authorization, header == session.credentials,
+            // Fails only without memory: the session then ends with the process.
             let box = try? AES.GCM.seal(Data(text.utf8), using: Self.key(of: cookie))
         {
             sealed = box.combined.map(Array.init)
@@ -29,6 +30,7 @@ struct StoredSession: Sendable {
     /// - Returns: the session with its credential; nil when the file was changed by others.
     func opened(with cookie: String) -> ConsoleSessions.Session? {
         guard let sealed else { return session }
+        // Another cookie, or a changed file: nothing to open.
         guard let box = try? AES.GCM.SealedBox(combined: sealed),
             let text = try? AES.GCM.open(box, using: Self.key(of: cookie))
         else { return nil }
@@ -68,18 +70,25 @@ struct StoredSession: Sendable {
 }
 
 /// File with the sessions of the console, so that a restart of the daemon does not sign people out. It is replaced at
-/// each sign-in and sign-out; a loss of power may take back the last one.
+/// each sign-in and sign-out. After a loss of power it may be old or empty: the last sign-out may not count, or people
+/// sign in again.
 package final class SessionFile: Sendable {
     private let path: String
-    /// Taken while the file is replaced, before the sessions are read: the newest state is written last.
-    private let writing = Mutex(())
+    private let report: @Sendable (String) -> Void
+    /// Writes one state after the other; each is read when its turn comes, so the newest is written last.
+    private let queue = DispatchQueue(label: "stalecast.console.sessions")
+    private let hasFailed = Atomic(false)
 
-    package init(directory: String) { path = "\(directory)/console-sessions.json" }
+    /// - Parameter report: hears when the file cannot be written any more, once until it can be again. Any thread.
+    package init(directory: String, report: @escaping @Sendable (String) -> Void = { _ in }) {
+        path = "\(directory)/console-sessions.json"
+        self.report = report
+    }
 
     /// - Returns: nothing for a file that is missing or damaged; people sign in again then.
     func read() -> [SecretDigest: StoredSession] {
         guard let data = FileManager.default.contents(atPath: path),
-            let object = (try? JSONValue.parse(Array(data), maxDepth: 4))?.object
+            let object = JSONValue.ifValid(Array(data), maxDepth: 4)?.object
         else { return [:] }
         var sessions: [SecretDigest: StoredSession] = [:]
         for (name, value) in object.members {
@@ -89,21 +98,32 @@ package final class SessionFile: Sendable {
         return sessions
     }
 
-    /// Replaces the file. One that cannot be written is removed: a session that was ended must not come back.
-    func write(_ sessions: () -> [SecretDigest: StoredSession]) {
-        writing.withLock { _ in
-            var object: JSONObject = [:]
-            for (digest, stored) in sessions() { object[digest.hexadecimal] = stored.json.map(JSONValue.object) }
-            let next = "\(path).next"
+    /// Replaces the file before it returns.
+    func write(_ sessions: @Sendable () -> [SecretDigest: StoredSession]) { queue.sync { replace(sessions()) } }
+
+    /// Replaces the file soon, for a caller that must not wait for a disk.
+    func writeLater(_ sessions: @escaping @Sendable () -> [SecretDigest: StoredSession]) {
+        queue.async { [self] in replace(sessions()) }
+    }
+
+    /// A file that cannot be written is removed: a session that was ended must not come back.
+    private func replace(_ sessions: [SecretDigest: StoredSession]) {
+        var object: JSONObject = [:]
+        for (digest, stored) in sessions { object[digest.hexadecimal] = stored.json.map(JSONValue.object) }
+        let next = "\(path).next"
+        unlink(next)
+        let bytes = JSONValue.object(object).encoded()
+        let file = open(next, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
+        let written = file < 0 ? -1 : bytes.withUnsafeBytes { DescriptorBytes.write($0, to: file) }
+        var isWritten = written == bytes.count
+        var error = errno
+        if file >= 0 { close(file) }
+        if isWritten && rename(next, path) != 0 { (isWritten, error) = (false, errno) }
+        if !isWritten {
             unlink(next)
-            let bytes = JSONValue.object(object).encoded()
-            let file = open(next, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-            let written = file < 0 ? -1 : bytes.withUnsafeBytes { DescriptorBytes.write($0, to: file) }
-            if file >= 0 { close(file) }
-            if written != bytes.count || rename(next, path) != 0 {
-                unlink(next)
-                unlink(path)
-            }
+            unlink(path)
         }
+        let isNew = hasFailed.exchange(!isWritten, ordering: .relaxed) == isWritten
+        if !isWritten && isNew { report("\(path): \(String(cString: strerror(error)))") }
     }
 }
