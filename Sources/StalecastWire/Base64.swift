@@ -2,15 +2,15 @@
 package enum Base64 {
     private static let letters = Base64Letters(last: "+/")
 
-    /// Appends `bytes` in base64 with padding.
-    package static func append(_ bytes: some Sequence<UInt8>, to text: inout [UInt8]) {
+    /// Appends `bytes` in base64 with padding. A sequence of any kind would allocate for each byte.
+    package static func append(_ bytes: UnsafeRawBufferPointer, to text: inout [UInt8]) {
         let missing = letters.append(bytes, to: &text)
-        text.append(contentsOf: repeatElement(UInt8(ascii: "="), count: missing))
+        for _ in 0..<missing { text.append(UInt8(ascii: "=")) }
     }
 
     package static func encode(_ bytes: some Sequence<UInt8>) -> String {
         var text: [UInt8] = []
-        append(bytes, to: &text)
+        Array(bytes).withUnsafeBytes { append($0, to: &text) }
         return String(decoding: text, as: UTF8.self)
     }
 
@@ -29,7 +29,7 @@ package enum Base64URL {
 
     package static func encode(_ bytes: some Sequence<UInt8>) -> String {
         var text: [UInt8] = []
-        _ = letters.append(bytes, to: &text)
+        _ = Array(bytes).withUnsafeBytes { letters.append($0, to: &text) }
         return String(decoding: text, as: UTF8.self)
     }
 
@@ -50,7 +50,7 @@ private struct Base64Letters: Sendable {
     }
 
     /// - Returns: how many letters the last group of four lacks.
-    func append(_ bytes: some Sequence<UInt8>, to text: inout [UInt8]) -> Int {
+    func append(_ bytes: UnsafeRawBufferPointer, to text: inout [UInt8]) -> Int {
         var (buffer, bits, lacking): (UInt32, UInt32, Int) = (0, 0, 0)
         for byte in bytes {
             buffer = (buffer << 8 | UInt32(byte)) & 0xFFFF

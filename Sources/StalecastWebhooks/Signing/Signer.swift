@@ -78,10 +78,10 @@ extension Signer {
             case .hmac(var code):
                 code.update(data: content)
                 text.append(contentsOf: "v1,".utf8)
-                code.finalize().withUnsafeBytes { text.appendBase64($0) }
+                code.finalize().withUnsafeBytes { Base64.append($0, to: &text) }
             case .ed25519(let key):
                 text.append(contentsOf: "v1a,".utf8)
-                Base64.append(key.checkedSignature(for: content), to: &text)
+                key.checkedSignature(for: content).withUnsafeBytes { Base64.append($0, to: &text) }
             }
         }
     }
@@ -105,34 +105,6 @@ extension Curve25519.Signing.PrivateKey {
             return try Array(signature(for: data))
         } catch {
             preconditionFailure("Ed25519 cannot sign: \(error)")
-        }
-    }
-}
-
-extension [UInt8] {
-    /// Appends bytes in base64 with padding. ``Base64/append(_:to:)`` takes any sequence, and so allocates for each byte:
-    /// too much for something done once per delivery.
-    fileprivate mutating func appendBase64(_ bytes: UnsafeRawBufferPointer) {
-        var index = 0
-        while index < bytes.count {
-            let left = bytes.count - index
-            let second = left > 1 ? bytes[index + 1] : 0
-            let third = left > 2 ? bytes[index + 2] : 0
-            append(Self.letter(bytes[index] >> 2))
-            append(Self.letter(bytes[index] << 4 & 63 | second >> 4))
-            append(left > 1 ? Self.letter(second << 2 & 63 | third >> 6) : UInt8(ascii: "="))
-            append(left > 2 ? Self.letter(third & 63) : UInt8(ascii: "="))
-            index += 3
-        }
-    }
-
-    private static func letter(_ value: UInt8) -> UInt8 {
-        switch value {
-        case 0..<26: UInt8(ascii: "A") + value
-        case 26..<52: UInt8(ascii: "a") - 26 + value
-        case 52..<62: UInt8(ascii: "0") &- 52 &+ value
-        case 62: UInt8(ascii: "+")
-        default: UInt8(ascii: "/")
         }
     }
 }
