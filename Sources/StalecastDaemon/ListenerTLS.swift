@@ -182,11 +182,13 @@ final class ListenerTLS: Sendable {
     func json() -> [JSONValue] {
         let now = Int(Date().timeIntervalSince1970)
         return server.material.identities.map { identity in
-            [
+            let left = identity.notAfter - now
+            return [
                 "listener": .string(listener), "certificate": .string(identity.name),
                 "names": .array(identity.dnsNames.map(JSONValue.string)),
                 "notAfter": .string(Self.time(identity.notAfter).description),
-                "daysLeft": .int((identity.notAfter - now) / 86_400),
+                // Below 0 from the first second after its end.
+                "daysLeft": .int(left / 86_400 - (left < 0 ? 1 : 0)),
             ]
         }
     }

@@ -43,8 +43,13 @@ struct DaemonCheckTests {
             "project": "demo", "namespace": "firebase", "error": ["reason": "unreachable", "message": "refused"],
         ]
         #expect(needing(["sources": [source]]) == ["1 of 1 sources fail, first demo/firebase: refused"])
-        let certificate: JSONValue = ["listener": "edge", "certificate": "/etc/a.pem", "daysLeft": 3]
-        #expect(needing(["certificates": [certificate]]) == ["the certificate /etc/a.pem of edge ends in 3 days"])
+        let ends: [(Int, String)] = [
+            (-1, "has expired"), (0, "ends within a day"), (1, "ends in 1 day"), (3, "ends in 3 days"),
+        ]
+        for (days, end) in ends {
+            let certificate: JSONValue = ["listener": "edge", "certificate": "/etc/a.pem", "daysLeft": .int(days)]
+            #expect(needing(["certificates": [certificate]]) == ["the certificate /etc/a.pem of edge \(end)"])
+        }
     }
 
     @Test func aNodeThatIsBehindIsNamed() {

@@ -67,7 +67,7 @@ package struct DaemonCheck {
         (status["certificates"]?.array ?? []).map { certificate in
             let (name, days) = (certificate["certificate"]?.string ?? "?", certificate["daysLeft"]?.int64 ?? 0)
             let left = days == 1 ? "ends in 1 day" : "ends in \(days) days"
-            let end = days < 0 ? "has expired" : days == 0 ? "ends today" : left
+            let end = days < 0 ? "has expired" : days == 0 ? "ends within a day" : left
             let sentence = "the certificate \(name) of \(certificate["listener"]?.string ?? "?") \(end)"
             return finding(
                 "certificate", sentence, days < Self.fewDays ? "stalecast tls check '\(name)'" : nil

@@ -156,8 +156,10 @@ struct PropagationList: AsyncParsableCommand, ScopedControlOptions {
         func count(_ group: String, _ name: String) -> TextTable.Column.Cell {
             { row in
                 let (value, unknown) = (row[group]?[name]?.int64 ?? 0, row["clients"]?["unknown"]?.int64 ?? 0)
-                // A row of a process that was killed: nobody counted, and that is not 0.
-                let isUnknown = group == "streams" ? row["partial"]?.bool == true : name == "fetched" && unknown > 0
+                // A row of a process that was killed: its clients were counted by no later process, and that is not 0.
+                let isPartial = row["partial"]?.bool == true
+                let hasNone = (row[group]?["audience"]?.int64 ?? 0) == 0
+                let isUnknown = isPartial && (group == "streams" || hasNone) || name == "fetched" && unknown > 0
                 return isUnknown && value == 0 ? "unknown" : PublishCounts.grouped(value)
             }
         }
