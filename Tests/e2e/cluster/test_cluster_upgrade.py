@@ -74,9 +74,13 @@ async def test_what_a_newer_program_adds_is_ignored_and_kept(cluster):
     client.close()
 
 
-async def asked_for_more(node):
-    """Whether a node has said that the log asks for a newer program."""
-    return "the log asks for format 3" in node.log_text()
+async def failed_reads(node):
+    """How often a node could not read the log."""
+    return await node.metric("stalecast_cluster_follower_failures_total", kind="read")
+
+
+async def has_failed_again(node, before):
+    return await failed_reads(node) >= before + 2
 
 
 async def test_a_log_that_asks_for_a_newer_program_is_not_touched(cluster):
@@ -95,9 +99,10 @@ async def test_a_log_that_asks_for_a_newer_program_is_not_touched(cluster):
     answer = await client.put(marked("old"), timeout=30)
     client.close()
     assert answer.status == 503 and "upgrade it" in answer.json()["error"]["message"], answer
+    before = [await failed_reads(node) for node in (a, b)]
     append(etcd, "newer")
-    for node in (a, b):
-        await until(lambda: asked_for_more(node))
+    for node, count in zip((a, b), before):
+        await until(lambda: has_failed_again(node, count))
     assert not stream.messages, "what only a newer program understands was announced"
     for node in (a, b):
         assert [one.mark for one in await cluster.stored(node)] == ["before"]
