@@ -105,8 +105,8 @@ package struct LogMetadata: Sendable, Hashable {
         set { document["keyCheck"] = newValue.map { .string($0) } }
     }
 
-    /// Another one for each value that the log stores, so that no value comes twice: after a restore the same
-    /// revision and the same rules could.
+    /// Random text that the log renews with each value it stores. Without it a value after a restore could equal an
+    /// earlier one, with the same revision and rules.
     package var stamp: String {
         get { document["stamp"]?.string ?? "" }
         set { document["stamp"] = .string(newValue) }

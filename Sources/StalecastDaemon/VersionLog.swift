@@ -79,7 +79,7 @@ final class VersionLog: Sendable {
                 // A cancelled pause only means that lines are written sooner.
                 try? await Task.sleep(for: Self.pause)
             }
-            writeWaiting(presence)
+            writeWaiting(waiting.withLock { $0.isEmpty } ? presence : await edge.presence())
         } onGracefulShutdown: { [signal] in
             signal.finish()
         }

@@ -68,7 +68,7 @@ package struct SubscriberTimes: Sendable, Equatable {
     package var pollMaxWait: Duration = .seconds(600)
 }
 
-/// Limits on the number of connections; ``AddressLedger`` keeps them.
+/// Limits on connections. ``AddressLedger`` enforces the caps in total and per address.
 package struct ConnectionCaps: Sendable, Equatable {
     /// Connections held at once; more are refused. Default 10,000; the daemon derives it from the descriptor limit.
     package var connections = 10_000

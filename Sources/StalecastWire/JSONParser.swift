@@ -34,7 +34,7 @@ extension JSONValue {
 
     /// Value of a JSON text; nil for any other text, where the caller needs no reason. See ``parse(_:maxDepth:)``.
     package static func ifValid(_ bytes: some Sequence<UInt8>, maxDepth: Int = 64) -> JSONValue? {
-        try? parse(bytes, maxDepth: maxDepth)  // nil says it all
+        try? parse(bytes, maxDepth: maxDepth)  // the caller needs no reason
     }
 }
 

@@ -45,7 +45,7 @@ import Testing
         }
     }
 
-    /// A loop without subscribers is not woken by a publish; when it is asked it must not answer for the version before.
+    /// A loop without subscribers is not woken by a publish; when asked, it must not answer for the version before.
     @Test(arguments: [true, false])
     func aVersionThatNobodyHearsIsCountedWithoutTheStreamsOfTheOneBefore(engine: Bool) async throws {
         try await LiveEdge.with(engine: engine) { live in

@@ -1,5 +1,5 @@
 // The four answers on every page: what is current and by whom, who has it, who is behind, what fails.
-import {h, replace, count, cut, moment, share} from "./dom.js"
+import {h, replace, count, given, moment, share} from "./dom.js"
 import {each, knows, path, read} from "./api.js"
 import {failures, stateChip} from "./now.js"
 import {isUnderWay} from "./release.js"
@@ -28,7 +28,7 @@ export function strip(scope, link) {
     const user = publisher?.updateUser?.name || publisher?.updateUser?.email
     const isEmpty = seen.versionNumber === "0"
     put("version", "Version", h("a", {href: link("versions")}, isEmpty ? "none" : seen.versionNumber),
-      isEmpty ? null : [moment(seen.announceTime ?? publisher?.updateTime), user ? [" by ", h("bdi", {class: "given"}, cut(user, 80))] : null])
+      isEmpty ? null : [moment(seen.announceTime ?? publisher?.updateTime), user ? [" by ", given(user, 80)] : null])
     const {streams, clients} = seen
     const all = clients ? clients.audience - clients.left : 0
     const [part, whole, noun] = all > 0 ? [clients.fetched, all, "clients"] : [streams.sent, streams.audience - (streams.left ?? 0), "streams"]

@@ -187,8 +187,8 @@ package struct Audience {
         return true
     }
 
-    /// Takes the bytes that a client has acknowledged. The socket is not reported writable before a third of its buffer is free, nor
-    /// TLS before a whole record is gone.
+    /// Takes the bytes that a client has acknowledged. The socket is not reported writable before a third of its buffer
+    /// is free, nor TLS before a whole record is gone.
     ///
     /// - Returns: whether these are more than before.
     mutating func hasTakenMore(_ index: Int32, acknowledged: UInt64) -> Bool {

@@ -147,7 +147,7 @@ extension Shard {
         guard var request = adoption.request else { return goOn(index) }
         request.address = adoption.address
         if isDraining { return refuse(index, request, .drain) }
-        // Its topics are gone since the Front admitted it.
+        // Since the Front admitted it, its topics or its right to them are gone.
         guard let topics = try? settings.admit(request, on: board, counts: false) else {
             return refuse(index, request, .topicRetired)
         }

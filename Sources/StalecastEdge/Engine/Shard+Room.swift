@@ -6,7 +6,7 @@ extension Shard {
     /// there.
     private static let slotsPerLook: Int32 = 64
 
-    /// Closes a connection that has asked nothing for ``EdgeSettings/silence``, here at once or soon in the Front. A
+    /// Closes a connection that has asked nothing for ``ConnectionCaps/silence``, here at once or soon in the Front. A
     /// stream, a held poll or an answer under way is never closed.
     ///
     /// - Returns: false when none was found.

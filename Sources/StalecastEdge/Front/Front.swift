@@ -91,7 +91,7 @@ final class Front: Sendable {
             }
     }
 
-    /// Closes soon a connection that has asked nothing for ``EdgeSettings/silence``. Any thread.
+    /// Closes soon a connection that has asked nothing for ``ConnectionCaps/silence``. Any thread.
     ///
     /// - Returns: false when there is none.
     @discardableResult

@@ -146,7 +146,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
     /// A fetch of our own, on a connection that this process made.
     private func serveCanary(_ request: FrontRequest) {
         guard let scope = shard.served.scope(atPath: request.path),
-            // Refused: closed, and the canary reports it.
+            // Refused: the connection closes, and the observation keeps no `fetched`.
             case .fetched(let answer)? = try? shard.router.fetch(scope, request)
         else { return connection.close() }
         write(answer.bytes, origin: request.origin, unverified: nil)

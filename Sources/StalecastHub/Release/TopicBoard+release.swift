@@ -64,7 +64,7 @@ extension TopicBoard {
 
     /// A scope's topics of all kinds, also those that a former split left.
     package func seats(of scope: Scope) -> [Topic.Index] {
-        topics.indices.filter { topics[$0].scope == scope }.map { Topic.Index($0) }
+        own[scope] ?? []
     }
 
     /// Splits a scope again; all its stages hold what their topics announced last.
@@ -88,8 +88,9 @@ extension TopicBoard {
         let history = histories[scope] ?? History([])
         seatStages(of: scope) { topic, stage, _ in (split.latest(topic, stage: stage, of: history), nil) }
         guard !isWhole else { return }
-        for index in topics.indices where topics[index].scope == scope && topics[index].base == nil {
-            topics[index].latest = topics[index].lastHeard(of: history.changes.filter { $0.version < cut.version })
+        for index in own[scope] ?? [] where self[index].base == nil {
+            let heard = self[index].lastHeard(of: history.changes.filter { $0.version < cut.version })
+            topics[Int(index.rawValue)].latest = heard
         }
     }
 

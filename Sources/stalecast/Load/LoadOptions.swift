@@ -96,7 +96,6 @@ extension ConnectionOptions {
     /// The process that `endpoints.json` names, if it is the one behind `target` and can be read; else nil.
     func probe(of target: LoadTarget) -> ServerProbe? {
         // No endpoints file: nothing is known about the process, which is not an error.
-        // No daemon here: the given one counts.
         guard target.isLoopback, let endpoints = try? data.running.endpoints(), endpoints.isRunning,
             let process = endpoints.process,
             let edge = try? ServerAddress(endpoints.edge, from: data.running.endpointsFile), edge.url == target.url
