@@ -23,7 +23,7 @@ extension RemoteConfig {
     ///
     /// - Parameter name: the name of a resource of the main bundle without `.plist`, or the path of a file.
     public func setDefaults(fromPlist name: String?) {
-        // Not a property list: no defaults, as with Firebase.
+        // A file that is not a property list gives no defaults, as with Firebase.
         guard let name, let data = Self.plist(name),
             let values = try? PropertyListSerialization.propertyList(from: data, format: nil) as? [String: Any]
         else { return }

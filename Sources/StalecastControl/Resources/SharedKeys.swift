@@ -139,7 +139,7 @@ package final class SharedKeys: KeyStorage {
             if stored != nil, listed.key.revokedAt == nil { continue }
             if let stored, JSONValue.ifValid(stored.value)?["revoked"]?.string != nil { continue }
             if listed.key.revokedAt != nil { _ = await copy(listed.key) }
-            // Not written: tried again later.
+            // A write that failed is tried again later.
             if (try? await table.make(Self.put(listed.key, over: stored))) != true { isDone = false }
         }
         return isDone

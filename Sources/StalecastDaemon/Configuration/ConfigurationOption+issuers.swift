@@ -123,7 +123,7 @@ extension ConfigurationReading {
             }
             return
         }
-        // Not a URL is not https either.
+        // A text that is not a URL is refused like one without https.
         if !issuer.issuer.isEmpty, (try? OutboundURL(issuer.issuer))?.scheme != "https" {
             note("\(path).clientID: a sign-in needs an issuer whose name is an https URL", at: "\(path).clientID")
         }

@@ -217,7 +217,7 @@ package struct PacedFanOut<ID: Hashable & Sendable>: Sendable {
         self.announcement = announcement
         startedAt = now
         length = UInt64(clamping: announcement.pacedOverMs)
-        // By the golden section of a circle, which comes close to no place twice.
+        // Steps of the golden section of a circle come close to no place twice.
         let start = others.isEmpty ? 0 : Int(Double(turn & 0xFFFF) * 0.618_033_988_75 * 1e6) % others.count
         order = first + others[start...] + others[..<start]
     }

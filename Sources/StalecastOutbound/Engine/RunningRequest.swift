@@ -81,7 +81,7 @@ extension RunningRequest {
     private func headers(_ transfer: Transfer) -> [String: String] {
         var found: [String: String] = [:]
         for name in request.keptHeaders {
-            // As a C string each name would be copied to the heap, for every answer.
+            // A C string of each name would be a copy on the heap, for every answer.
             let value = name.utf8.withContiguousStorageIfAvailable { name in
                 var length = 0
                 let start = stalecast_transfer_header(transfer, name.baseAddress, name.count, &length)
