@@ -106,9 +106,15 @@ package struct WebhookReport {
         for scope in scopes {
             table.add(
                 scope.word("namespace"), version(scope["currentVersion"]),
-                version(scope["acknowledgedVersion"]), String(scope["lag"]?.int64 ?? 0))
+                version(scope["acknowledgedVersion"]), String(Self.owed(scope, by: webhook)))
         }
         return [""] + table.lines(palette)
+    }
+
+    /// Messages that a webhook is owed in a namespace. In mode latest, which skips versions, that is one at most.
+    static func owed(_ scope: JSONValue, by webhook: JSONValue) -> Int64 {
+        let lag = scope["lag"]?.int64 ?? 0
+        return webhook["mode"]?.string == "latest" ? min(lag, 1) : lag
     }
 
     private func version(_ value: JSONValue?) -> String {

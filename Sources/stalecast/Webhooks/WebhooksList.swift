@@ -7,7 +7,8 @@ extension Webhooks {
         static let configuration = CommandConfiguration(
             abstract: "List the webhooks of a project, oldest first.",
             discussion: """
-                LAG is how many versions the receiver is behind, over all namespaces; in mode latest they are one message. \
+                LAG is how many messages the receiver is owed: one for each version that it does not have, in mode latest \
+                one for each namespace that it is behind in. \
                 PROBLEM is why the last attempt of a webhook that fails did not succeed.
 
                 Examples:
@@ -32,7 +33,7 @@ extension Webhooks {
 
         private func lag(_ webhook: JSONValue) -> String {
             let scopes = webhook["delivery"]?.items("scopes") ?? []
-            return String(scopes.reduce(0) { $0 + ($1["lag"]?.int64 ?? 0) })
+            return String(scopes.reduce(0) { $0 + WebhookReport.owed($1, by: webhook) })
         }
 
         private func problem(_ webhook: JSONValue) -> String {
