@@ -73,15 +73,19 @@ export function show({content, scope, parameters, offer, fresh, note, link}) {
   async function rollback(number) {
     const done = await dialog(`Roll back to version ${number}?`, close => {
       const changes = h("div", null, state("loading", "Loading.")), audience = h("div"), problem = h("div")
-      Promise.all([get(newest()), get(number)]).then(([now, then]) => replace(changes, changeList(difference(now, then))),
-        error => replace(changes, state("error", error.message)))
+      // What is replaced is what is compared here: a version that is published meanwhile stays.
+      let etag
+      Promise.all([api("GET", path(scope, `?versionNumber=${newest()}`)), get(number)]).then(([now, then]) => {
+        etag = now.etag
+        replace(changes, changeList(difference(content0(now.json), then)))
+      }).catch(error => replace(changes, state("error", error.message))).finally(() => { submit.disabled = false })
       showAudience(scope, audience)
       const submit = button("Roll back", async () => {
         submit.disabled = true
         try { close((await api("POST", path(scope, ":rollback"),
-          {body: {versionNumber: number}})).json.version.versionNumber) } catch (error) { submit.disabled = false; replace(problem,
+          {body: {versionNumber: number}, headers: etag ? {"If-Match": etag} : {}})).json.version.versionNumber) } catch (error) { submit.disabled = false; replace(problem,
           state("error", error.message)) }
-      }, {class: "danger"})
+      }, {class: "danger", disabled: true})
       return [h("p", null, `Its content becomes version ${newest() + 1}, and everybody is told at once.`), h("h3", null, "Who is told"),
         audience,
         h("h3", null, "What changes"), changes, problem, h("p", {class: "actions"}, button("Cancel", () => close()), submit)]

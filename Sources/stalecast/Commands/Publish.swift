@@ -106,8 +106,8 @@ struct Rollback: AsyncParsableCommand {
             The version number goes up, also on a rollback: rolling version 5 back to 3 makes version 6. Without a number \
             it goes back to the version before the current one; where that is a rollback itself, to the one before what \
             it went back to. A terminal shows what would change and asks; scripts \
-            give a number or --yes. A version whose content is what is current already is not published again, unless \
-            --force.
+            give a number or --yes. Nothing is rolled back if somebody publishes meanwhile (exit code 5). A version whose \
+            content is what is current already is not published again, unless --force.
 
             Examples:
               stalecast rollback
@@ -136,7 +136,7 @@ struct Rollback: AsyncParsableCommand {
         let publishing = Publishing(
             api: api, before: before, content: content, options: options, allowsRemovals: true, wait: wait)
         try await publishing.run({ "Roll back \($0) to version \(version)?" }) { () async throws(CommandFailure) in
-            try await api.rollback(to: version)
+            try await api.rollback(to: version, ifMatch: before.etag)
         }
     }
 

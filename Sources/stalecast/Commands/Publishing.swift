@@ -156,8 +156,15 @@ struct Publishing {
     /// Publishes the content of before again, unless something newer than `version` is current.
     private func takeBack(_ version: Int64) async throws(CommandFailure) -> WaitOutcome.Ending {
         if before.version == 0 { return .isFirst }
-        guard try await api.get().version == version else { return .isNotNewest }
-        let back = try await api.rollback(to: before.version)
+        let current = try await api.get()
+        guard current.version == version else { return .isNotNewest }
+        let back: ServedTemplate
+        do throws(CommandFailure) {
+            back = try await api.rollback(to: before.version, ifMatch: current.etag)
+        } catch {
+            guard error.status == .versionMismatch else { throw error }
+            return .isNotNewest
+        }
         output.remark("rolled back to the content of version \(before.version): version \(back.version)")
         return .rolledBack(source: before.version, version: back.version)
     }

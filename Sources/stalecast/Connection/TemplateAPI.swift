@@ -60,9 +60,12 @@ struct TemplateAPI: Sendable {
     }
 
     /// Publishes the content of `version` again.
-    func rollback(to version: Int64) async throws(CommandFailure) -> ServedTemplate {
+    ///
+    /// - Parameter etag: of the version that it replaces; nil replaces whichever is current.
+    func rollback(to version: Int64, ifMatch etag: String?) async throws(CommandFailure) -> ServedTemplate {
         let body: JSONValue = ["versionNumber": .string(String(version))]
-        return try ServedTemplate(try await client.send("POST", path + ":rollback", body: body, changes: true))
+        return try ServedTemplate(
+            try await client.send("POST", path + ":rollback", ifMatch: etag, body: body, changes: true))
     }
 
     /// Counts of the clients that have the newest version's message now; nil when the daemon cannot say: that is no

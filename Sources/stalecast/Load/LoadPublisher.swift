@@ -109,7 +109,8 @@ struct LoadPublisher: Sendable {
         guard latest.version > original.version else { return .notNeeded }
         guard try await api.get().version == latest.version else { return .leftAlone }
         if original.version > 0 {
-            return .rolledBack(to: original.version, as: try await api.rollback(to: original.version).version)
+            return .rolledBack(
+                to: original.version, as: try await api.rollback(to: original.version, ifMatch: nil).version)
         }
         let empty: JSONValue = ["conditions": [], "parameters": [:], "parameterGroups": [:]]
         return .emptied(as: try await api.put(empty, ifMatch: latest.etag, validateOnly: false).version)
