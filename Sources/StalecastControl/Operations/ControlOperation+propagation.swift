@@ -105,7 +105,8 @@ extension ControlOperations {
                 "versionNumber": text, "previousVersionNumber": text,
                 "announceTime": ["type": "string", "format": "date-time"], "ageSeconds": ["type": "number"],
                 "state": .enumSchema(["SPREADING", "CONVERGED", "SUPERSEDED", "EXPIRED", "NO_AUDIENCE", "LEFT"]),
-                "partial": ["type": "boolean"], "fetchWindowMs": count, "changedKeys": .listSchema(text),
+                "partial": ["type": "boolean"], "counted": ["type": "boolean"], "fetchWindowMs": count,
+                "changedKeys": .listSchema(text),
                 "changedKeyCount": count, "streams": streams, "clients": clients, "times": times,
                 "beforeRestart": .objectSchema(["streams": streams, "clients": clients, "times": times]),
                 "curve": .objectSchema([

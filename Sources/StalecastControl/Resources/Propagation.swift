@@ -292,6 +292,7 @@ extension RolloutStatus {
         object["clients"] = clients.json
         object["times"] = ["sent": sent.json, "fetched": fetched.json, "active": active.json]
         guard isFromMemory else { return object }
+        object["counted"] = .bool(isCounted)
         if hasCurve, !isPartial { object["curve"] = curve }
         object["fetches"] = [
             "answers": .int(fetches.answers), "errors": .int(fetches.errors),

@@ -205,15 +205,18 @@ package struct PublishCounts {
     package var sentence: String {
         let (streams, sent) = (number("streams", "audience"), number("streams", "sent"))
         let (polls, owed) = (number("polls", "answered"), number("webhooks", "owed"))
+        // In a cluster the other nodes report within a second or two.
+        let isPart = json["counted"]?.bool == false
         var parts: [String] = []
         if streams > 0 || polls > 0 {
             var told = ["\(Self.grouped(sent)) of \(Self.grouped(streams)) stream\(streams == 1 ? "" : "s")"]
             if polls > 0 { told.append("\(Self.grouped(polls)) long-poll\(polls == 1 ? "" : "s")") }
             let time = json["milliseconds"].flatMap { Double($0.text()) }.map { " in \(Self.spelled($0)) ms" } ?? ""
-            parts.append("told " + told.joined(separator: " and ") + time)
+            parts.append("told " + told.joined(separator: " and ") + (isPart ? " on this node" : "") + time)
         } else {
-            parts.append("nobody is connected who would hear of it")
+            parts.append("nobody is connected \(isPart ? "to this node " : "")who would hear of it")
         }
+        if isPart { parts.append("`stalecast propagation` shows all nodes") }
         if sent < streams { parts.append("\(Self.grouped(streams - sent)) read too slowly and get it when they can") }
         if owed > 0 { parts.append(owed == 1 ? "1 webhook on its way" : "\(Self.grouped(owed)) webhooks on their way") }
         return parts.joined(separator: "; ")
