@@ -112,7 +112,8 @@ extension ControlOperations {
                 "curve": .objectSchema([
                     "at": .listSchema(["type": "number"]), "sent": counts, "fetched": counts, "active": counts,
                 ]), "fetches": numbers("answers", "errors", "peakPerSecond"), "herd": herd,
-                "polls": numbers("answered"), "release": .recordSchema(["versionNumber": text, "state": text]),
+                "polls": numbers("answered"),
+                "release": .recordSchema(["versionNumber": text, "state": text, "percent": ["type": "number"]]),
                 "milliseconds": ["type": "number"], "webhooks": numbers("owed", "delivered", "failing"),
             ], required: ["versionNumber", "streams", "clients"]),
         "Propagations": .recordSchema(["propagations": .listSchema(.schema("Propagation"))]),

@@ -37,10 +37,14 @@ extension Call {
         return json(object)
     }
 
-    /// Names the newest release in stages and its state; nil where no version was ever staged.
+    /// Names the newest release in stages, its state, and the percent of the clients that were told; nil where no
+    /// version was ever staged.
     private func newestRelease(of resource: TemplateResource) -> JSONValue? {
         resource.store.release(of: resource.scope).map {
-            ["versionNumber": .string(String($0.version)), "state": .string($0.state.rawValue)]
+            [
+                "versionNumber": .string(String($0.version)), "state": .string($0.state.rawValue),
+                "percent": Percentage.json($0.told),
+            ]
         }
     }
 
@@ -80,11 +84,13 @@ extension Call {
         }
         let rows = found.prefix(size)
         let changes = try await changes(of: resource, rows)
+        let release = newestRelease(of: resource)
         return json([
             "propagations": .array(
                 rows.map { row in
                     var object = row.json(hasCurve: false)
                     if let keys = changes[row.version] { object.set(changedKeys: keys) }
+                    if release?["versionNumber"]?.versionNumber == row.version { object["release"] = release }
                     return .object(object)
                 })
         ])

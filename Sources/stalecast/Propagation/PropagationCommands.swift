@@ -167,7 +167,9 @@ struct PropagationList: AsyncParsableCommand, ScopedControlOptions {
             "propagations", answer.items("propagations"), in: answer,
             ifNone: "no version published yet; try `stalecast publish FILE`",
             .right("VERSION") { $0.word("versionNumber") }, .right("AGE") { age($0.word("announceTime", "")) },
-            .left("STATE") { $0.word("state") + ($0["partial"]?.bool == true ? " (partial)" : "") },
+            .left("STATE") {
+                $0.word("state") + PropagationReading($0).stage + ($0["partial"]?.bool == true ? " (partial)" : "")
+            },
             .right("STREAMS", count("streams", "audience")), .right("SENT", count("streams", "sent")),
             .right("CLIENTS", count("clients", "audience")), .right("FETCHED", count("clients", "fetched")),
             .spare("LEFT", count("clients", "left")), .spare("ACTIVE", count("clients", "active")),

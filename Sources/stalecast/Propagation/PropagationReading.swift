@@ -83,7 +83,11 @@ package struct PropagationReading {
     package func lines(_ palette: Palette, scope: String, width: Int) -> [String] {
         let state = json.word("state")
         let age = seconds(json["ageSeconds"]).map { ", announced \($0) ago" } ?? ""
-        var lines = ["\(palette.bold("version \(version)")) of \(scope)\(age): \(state)"]
+        var lines = ["\(palette.bold("version \(version)")) of \(scope)\(age): \(state)\(stage)"]
+        if !stage.isEmpty {
+            lines.append(
+                "released in stages: the other clients keep the version before; `stalecast release` shows more")
+        }
         if json["partial"]?.bool == true {
             lines.append("the daemon began anew meanwhile: counted from reconnects, without times")
             lines += beforeRestart
@@ -92,6 +96,15 @@ package struct PropagationReading {
         for stage in stages where awaited(stage) > 0 { lines.append(headline(stage)) }
         lines += remarks
         return lines + curve(width: width)
+    }
+
+    /// ` at its stage of 10 %` while the version's release holds clients back; else nothing.
+    package var stage: String {
+        guard let release = json["release"], release["versionNumber"]?.int64 == version,
+            ["PENDING", "RAMPING", "PAUSED"].contains(release.word("state")),
+            let percent = release["percent"]?.text(), percent != "100"
+        else { return "" }
+        return " at its stage of \(percent) %" + (release.word("state") == "PAUSED" ? ", paused" : "")
     }
 
     /// Lines about the state that the process before this one wrote at its end.
