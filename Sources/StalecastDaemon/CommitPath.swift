@@ -114,7 +114,8 @@ struct CommitPath {
             guard let change = store.currentTemplates[scope]?.change else { continue }
             let row = try store.propagationAtStart(of: scope, change.version)
             let stored = row.flatMap { RolloutStatus(record: $0.record, of: $0.version) }
-            if let stored, stored.state != .spreading { continue }
+            // Clients that left may come back.
+            if let stored, stored.state != .spreading, stored.state != .left { continue }
             hub.propagation.resume(change, on: Set(hub.board.concerned(by: scope)), isStored: stored != nil)
         }
     }

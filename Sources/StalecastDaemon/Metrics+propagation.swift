@@ -27,12 +27,13 @@ extension MetricsText {
             })
         family(
             "stalecast_propagation_clients",
-            "Identified clients of the newest version's audience by the stage they have reached.",
+            "Identified clients of the newest version's audience by the stage they have reached; `lost` are those of `left` "
+                + "that went after they were told.",
             samples { rolloutStatus in
                 [
                     ("fetched", rolloutStatus.clients.fetched), ("active", rolloutStatus.clients.active),
                     ("failed", rolloutStatus.clients.failed),
-                    ("left", rolloutStatus.clients.left),
+                    ("left", rolloutStatus.clients.left), ("lost", rolloutStatus.clients.lost),
                 ].map { ("stage", $0, Double($1)) }
             })
         family(

@@ -4,7 +4,9 @@ import StalecastWire
 import Testing
 
 @Suite struct PropagationGoalTests {
-    private func rolloutStatus(audience: Int, fetched: Int, left: Int = 0, isCounted: Bool = true) -> RolloutStatus {
+    private func rolloutStatus(
+        audience: Int, fetched: Int, left: Int = 0, lost: Int = 0, isCounted: Bool = true
+    ) -> RolloutStatus {
         let record: JSONValue = [
             "at": 0, "s": "SPREADING", "n": .array([JSONValue](repeating: 0, count: 13)), "t": [[], [], []],
         ]
@@ -12,18 +14,29 @@ import Testing
         (rolloutStatus.clients.audience, rolloutStatus.clients.fetched, rolloutStatus.clients.left) = (
             audience, fetched, left
         )
+        rolloutStatus.clients.lost = lost
         rolloutStatus.isCounted = isCounted
         return rolloutStatus
     }
 
     private func verdict(
-        _ rolloutStatus: RolloutStatus, minClients: Int = 0, isNewest: Bool = true, waited: Duration = .zero
+        _ rolloutStatus: RolloutStatus, target: Double = 0.99, minClients: Int = 0, isNewest: Bool = true,
+        waited: Duration = .zero
     ) -> PropagationGoal.Reason? {
-        PropagationGoal(stage: .fetched, target: 0.99, minClients: minClients, timeout: .seconds(60))
+        PropagationGoal(stage: .fetched, target: target, minClients: minClients, timeout: .seconds(60))
             .verdict(on: rolloutStatus, isNewest: isNewest, waited: waited)
     }
 
-    @Test func theShareIsOfThoseThatAreStillThere() {
+    @Test func clientsThatLeftAfterTheyWereToldCountAgainstTheGoal() {
+        #expect(verdict(rolloutStatus(audience: 10, fetched: 9, left: 1, lost: 1), target: 0.9) == .reached)
+        let killed = rolloutStatus(audience: 10, fetched: 4, left: 6, lost: 6)
+        #expect(verdict(killed, target: 0.9) == nil, "they may come back")
+        #expect(verdict(killed, target: 0.9, waited: .seconds(60)) == .timeout)
+        let all = rolloutStatus(audience: 10, fetched: 0, left: 10, lost: 10)
+        #expect(verdict(all) == nil && verdict(all, waited: .seconds(60)) == .timeout)
+    }
+
+    @Test func theShareLeavesOutThoseThatWentUntold() {
         #expect(verdict(rolloutStatus(audience: 100, fetched: 98)) == nil)
         #expect(verdict(rolloutStatus(audience: 100, fetched: 99)) == .reached)
         #expect(verdict(rolloutStatus(audience: 200, fetched: 99, left: 100)) == .reached)
@@ -33,7 +46,7 @@ import Testing
         #expect(verdict(rolloutStatus(audience: 0, fetched: 0)) == .reached)
         #expect(verdict(rolloutStatus(audience: 0, fetched: 0), minClients: 1) == .noAudience)
         #expect(verdict(rolloutStatus(audience: 4, fetched: 4), minClients: 5) == .noAudience)
-        #expect(verdict(rolloutStatus(audience: 4, fetched: 0, left: 4)) == .noAudience, "all went")
+        #expect(verdict(rolloutStatus(audience: 4, fetched: 0, left: 4)) == .noAudience, "all went untold")
         #expect(verdict(rolloutStatus(audience: 0, fetched: 0, isCounted: false)) == nil, "not all loops have told")
     }
 

@@ -94,7 +94,7 @@ extension ControlOperations {
         "audience", "sent", "received", "receivedUnknown", "backlogged", "left", "joined")
     private static let clients = JSONValue.objectSchema([
         "audience": count, "fetched": count, "active": count, "failed": count, "behind": count, "left": count,
-        "unknown": count, "unidentifiedStreams": count,
+        "lost": count, "unknown": count, "unidentifiedStreams": count,
         "sampling": .objectSchema(["rate": ["type": "number"], "error": ["type": "number"]]),
     ])
     private static let times = JSONValue.objectSchema(["sent": stageTimes, "fetched": stageTimes, "active": stageTimes])

@@ -358,7 +358,7 @@ extension RolloutStatus.Clients {
     var json: JSONValue {
         [
             "audience": .int(audience), "fetched": .int(fetched), "active": .int(active), "failed": .int(failed),
-            "behind": .int(behind), "left": .int(left), "unknown": .int(unknown),
+            "behind": .int(behind), "left": .int(left), "lost": .int(lost), "unknown": .int(unknown),
             "unidentifiedStreams": .int(unidentifiedStreams),
             "sampling": ["rate": .double(1 / Double(weight)), "error": .double((error * 1e6).rounded() / 1e6)],
         ]

@@ -32,12 +32,12 @@ package struct PropagationGoal: Sendable, Hashable {
     ///   - isNewest: no newer version was announced.
     ///   - waited: since the client began to wait.
     package func verdict(on rolloutStatus: RolloutStatus, isNewest: Bool, waited: Duration) -> Reason? {
-        let (count, awaited) = rolloutStatus.share(of: stage)
+        let (count, expected) = rolloutStatus.share(of: stage)
         let audience = stage.isOfClients ? rolloutStatus.clients.audience : rolloutStatus.streams.streams
         // Until all loops have told, an empty audience means nothing.
         if rolloutStatus.isCounted {
-            if audience < minClients || (awaited == 0 && audience > 0) { return .noAudience }
-            if Double(count) >= target * Double(awaited) - 1e-9 { return .reached }
+            if audience < minClients || (expected == 0 && audience > 0) { return .noAudience }
+            if Double(count) >= target * Double(expected) - 1e-9 { return .reached }
         }
         if !isNewest { return .superseded }
         let limit = timeout ?? .milliseconds(60_000 + rolloutStatus.fetches.windowMs)
@@ -137,13 +137,13 @@ struct PropagationWatch: Sendable {
     private func done(_ rolloutStatus: RolloutStatus, _ goal: PropagationGoal, _ reason: PropagationGoal.Reason)
         -> [UInt8]
     {
-        let (count, awaited) = rolloutStatus.share(of: goal.stage)
+        let (count, expected) = rolloutStatus.share(of: goal.stage)
         var object: JSONObject = [
             "reason": .string(reason.rawValue), "versionNumber": .string(String(rolloutStatus.version)),
             "atStage": .string(goal.stage.rawValue), "target": .double(goal.target),
         ]
-        object["share"] = awaited > 0 ? .double((Double(count) / Double(awaited) * 1e6).rounded() / 1e6) : .null
-        if reason == .reached, awaited == 0 { object["remark"] = "nobody was connected who would hear of it" }
+        object["share"] = expected > 0 ? .double((Double(count) / Double(expected) * 1e6).rounded() / 1e6) : .null
+        if reason == .reached, expected == 0 { object["remark"] = "nobody was connected who would hear of it" }
         object["propagation"] = .object(rolloutStatus.json(hasCurve: true))
         return SSEEncoder.event("done", data: JSONValue.object(object).encoded(.wire))
     }

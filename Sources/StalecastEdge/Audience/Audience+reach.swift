@@ -45,15 +45,18 @@ extension Audience {
     }
 
     /// A stream ends: of the versions that it was not told of it leaves the audience.
-    mutating func countUntold(_ index: Int32) {
+    ///
+    /// - Returns: sequence of the first of these versions; nil where it was told of all.
+    mutating func countUntold(_ index: Int32) -> CommitSequence? {
         let unreached = pacing.reached(index)
-        guard !reach.rollouts.isEmpty else { return }
+        guard !reach.rollouts.isEmpty else { return nil }
         let slot = slots[index].pointee
         let unsent = slot.hasBacklog ? backlogs[index]?.unsentSince : nil
         let held = slot.topic >= 0 ? pacing.heldSince(Topic.Index(rawValue: slot.topic)) : nil
-        guard let since = [unsent, held, unreached].compactMap({ $0 }).min() else { return }
+        guard let since = [unsent, held, unreached].compactMap({ $0 }).min() else { return nil }
         let members = members
         reach.rollouts.left(since...(.max)) { members.hears(index, $0) }
+        return since
     }
 
     /// A stream came after the versions that are under way.

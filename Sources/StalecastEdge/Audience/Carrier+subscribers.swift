@@ -168,11 +168,12 @@ extension Carrier {
             address: (address, !stalecast_is_loopback_key(address)))
     }
 
-    func forget(_ index: Int32, isPoll: Bool) {
+    /// - Parameter untold: sequence of the first version that the stream was not told of.
+    func forget(_ index: Int32, isPoll: Bool, untold: CommitSequence? = nil) {
         guard !audience.reach.identities.isEmpty, let keys = audience.reach.identities.removeValue(forKey: index) else {
             return
         }
-        hub.propagation.left(keys, isPoll: isPoll)
+        hub.propagation.left(keys, isPoll: isPoll, untold: untold)
     }
 
     /// Counts of the streams that have a scope's newest message. Call it after the announcements that it counts.

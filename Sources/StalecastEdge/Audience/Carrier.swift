@@ -138,18 +138,19 @@ extension Carrier {
     /// Takes a stream or a held poll out of its topics and out of the gauges.
     func endSubscription(_ index: Int32) {
         let slot = slots[index]
+        var untold: CommitSequence?
         switch slot.pointee.phase {
-        case .doomed: audience.countUntold(index)
+        case .doomed: untold = audience.countUntold(index)
         case .direct, .stream:
             audience.tally.streams -= 1
-            audience.countUntold(index)
+            untold = audience.countUntold(index)
         case .poll:
             audience.tally.polls -= 1
             audience.notes.unknown[index] = nil
             audience.notes.shared[index] = nil
         default: return
         }
-        forget(index, isPoll: slot.pointee.phase == .poll)
+        forget(index, isPoll: slot.pointee.phase == .poll, untold: untold)
         audience.unsubscribe(index)
         audience.backlogs[index] = nil
         slot.pointee.hasBacklog = false

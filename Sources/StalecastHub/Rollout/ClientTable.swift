@@ -10,8 +10,10 @@ struct ClientTable {
         /// The newest versions it has got and runs, as far as we know; 0 is not known. Clamped to 32 bits.
         var fetched: UInt32 = 0
         var active: UInt32 = 0
-        /// The versions of its scope to whose audience it belongs, and those whose audience it left: bits of the ring.
+        /// The versions of its scope to whose audience it belongs: bits of the ring.
         var cohort: UInt32 = 0
+        /// The versions whose audience it left without having them. It left after it was told if ``cohort`` has the bit
+        /// too, and before that if not.
         var gone: UInt32 = 0
         /// Time at which the client was last seen, in tenths of a second since the table was made.
         var seen: UInt32
@@ -34,6 +36,12 @@ struct ClientTable {
         var isCountedElsewhere = false
 
         var isLive: Bool { streams > 0 || polls > 0 }
+
+        /// Whether it is of the audience of the version with this bit, and has not left it.
+        func isAwaited(_ bit: UInt32) -> Bool { cohort & ~gone & bit != 0 }
+
+        /// Whether it left the audience of the version with this bit after it was told.
+        func isLost(_ bit: UInt32) -> Bool { cohort & gone & bit != 0 }
     }
 
     let cap: Int

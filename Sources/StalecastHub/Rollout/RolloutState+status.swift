@@ -39,12 +39,12 @@ extension RolloutState {
         let failed = failures.all.reduce(0) { sum, failure in
             guard failure.value.version >= rollout.number, let place = table.place(of: failure.key) else { return sum }
             let entry = table.entries[place]
-            guard entry.scope == number, entry.cohort & rollout.bit != 0 else { return sum }
+            guard entry.scope == number, entry.isAwaited(rollout.bit) else { return sum }
             return sum + (entry.active < rollout.number ? 1 : 0)
         }
         let unknown =
             !rollout.isPartial
-            ? 0 : table.entries.count { $0.scope == number && $0.cohort & rollout.bit != 0 && $0.fetched == 0 }
+            ? 0 : table.entries.count { $0.scope == number && $0.isAwaited(rollout.bit) && $0.fetched == 0 }
         return rollout.propagation(
             failed: failed, unknown: unknown, weight: table.weight, isNewest: index == list.count - 1,
             isComplete: rollout.isPartial || rollout.loops.count >= loops, at: now)

@@ -37,7 +37,11 @@ struct RolloutState {
     }
 
     /// Tenths of a second since the book began.
-    func tenths(_ now: UInt64) -> UInt32 { UInt32(clamping: (max(now, began) - began) / 100_000_000) }
+    func tenths(_ now: UInt64) -> UInt32 { Self.tenths(now, since: began) }
+
+    private static func tenths(_ now: UInt64, since began: UInt64) -> UInt32 {
+        UInt32(clamping: (max(now, began) - began) / 100_000_000)
+    }
 
     mutating func addLoop() -> Int {
         loops += 1
@@ -117,6 +121,7 @@ struct RolloutState {
         let fetched = table.entries[place].fetched
         // Another node may have answered it before it came here.
         if fetched == 0 { tell(place, scope) }
+        comeBack(place, scope, topics)
         for index in (rollouts[scope] ?? []).indices.reversed() {
             guard let rollout = rollouts[scope]?[index], rollout.sequence > arrival.head || rollout.isPartial else {
                 break
@@ -124,19 +129,20 @@ struct RolloutState {
             guard (table.entries[place].cohort | table.entries[place].gone) & rollout.bit == 0,
                 !rollout.topics.isDisjoint(with: topics), rollout.isPartial || fetched < rollout.number
             else { continue }
-            enter(place, scope, index, at: now)
+            rollouts[scope]?[index].enter(&table.entries[place])
+            rollouts[scope]?[index].noteClients(weight: table.weight, at: now, &seconds)
         }
     }
 
-    private mutating func enter(_ place: Int, _ scope: Scope, _ index: Int, at now: UInt64) {
-        guard let rollout = rollouts[scope]?[index] else { return }
-        let entry = table.entries[place]
-        table.entries[place].cohort |= rollout.bit
-        rollouts[scope]?[index].clients.audience += 1
-        rollouts[scope]?[index].clients.identifiedStreams += entry.polls > 0 ? 0 : 1
-        if entry.fetched >= rollout.number { rollouts[scope]?[index].clients.fetched += 1 }
-        if entry.active >= rollout.number { rollouts[scope]?[index].clients.active += 1 }
-        rollouts[scope]?[index].noteClients(weight: table.weight, at: now, &seconds)
+    /// A client that left the audience of the newest version is there again. A staged version has an entry for each of
+    /// its stages. Older versions stay without it: it will get the newest one.
+    private mutating func comeBack(_ place: Int, _ scope: Scope, _ topics: Set<Topic.Index>) {
+        guard table.entries[place].gone != 0, let list = rollouts[scope], let newest = list.last else { return }
+        for (index, rollout) in list.enumerated().reversed() {
+            guard rollout.version == newest.version else { break }
+            guard !rollout.topics.isDisjoint(with: topics) else { continue }
+            rollouts[scope]?[index].reenter(&table.entries[place])
+        }
     }
 
     /// A client moved to the topics of its stage. Loops move their clients a moment after a release has split them, so
@@ -150,26 +156,25 @@ struct RolloutState {
         guard table.entries[place].scope == names.number(known: scope) else { return }
         for (index, rollout) in (rollouts[scope] ?? []).enumerated() where rollout.version == version {
             let entry = table.entries[place]
-            let (hears, isIn) = (!rollout.topics.isDisjoint(with: topics), entry.cohort & rollout.bit != 0)
+            let (hears, isIn) = (!rollout.topics.isDisjoint(with: topics), entry.isAwaited(rollout.bit))
             let enters = hears && entry.isPresent && entry.fetched < rollout.number && entry.gone & rollout.bit == 0
             guard isIn ? !hears : enters else { continue }
-            let change = hears ? 1 : -1
-            table.entries[place].cohort ^= rollout.bit
-            rollouts[scope]?[index].clients.audience += change
-            rollouts[scope]?[index].clients.identifiedStreams += change * Int(entry.streams)
-            if entry.fetched >= rollout.number { rollouts[scope]?[index].clients.fetched += change }
-            if entry.active >= rollout.number { rollouts[scope]?[index].clients.active += change }
+            rollouts[scope]?[index].move(&table.entries[place], isIn: hears)
             rollouts[scope]?[index].noteClients(weight: table.weight, at: now, &seconds)
         }
     }
 
     /// A stream or a held poll of a client ended.
-    mutating func left(_ key: UInt64, isPoll: Bool, at now: UInt64) {
+    ///
+    /// - Parameter untold: sequence of the first version that it was not told of; nil where it was told of all.
+    mutating func left(_ key: UInt64, isPoll: Bool, untold: CommitSequence?, at now: UInt64) {
         guard let place = table.place(of: key) else { return }
         if isPoll, 1..<UInt16.max ~= table.entries[place].polls { table.entries[place].polls -= 1 }
         if !isPoll, 1..<UInt16.max ~= table.entries[place].streams { table.entries[place].streams -= 1 }
         table.entries[place].seen = tenths(now)
-        guard !table.entries[place].isLive, !table.entries[place].isLeaving else { return }
+        guard !table.entries[place].isLive else { return }
+        if let untold { part(place, at: now) { $0.sequence >= untold ? false : nil } }
+        guard !table.entries[place].isLeaving else { return }
         table.entries[place].isLeaving = true
         departures.append(key, at: tenths(now))
     }
@@ -306,9 +311,16 @@ struct RolloutState {
         if fetched > before.fetched { table.entries[place].isCountedElsewhere = isHeard }
         if !isHeard { sight(place, scope) }
         failures.end(of: table.keys[place], active: active)
-        guard before.cohort != 0, let list = rollouts[scope] else { return }
-        for (index, rollout) in list.enumerated() where before.cohort & rollout.bit != 0 {
+        let concerned = before.cohort | before.gone
+        guard concerned != 0, let list = rollouts[scope] else { return }
+        for (index, rollout) in list.enumerated() where concerned & rollout.bit != 0 {
             let number = rollout.number
+            // A client that left without a version counts for it again once it has it. If it came back with a newer
+            // one, the older one may be why it went.
+            if before.gone & rollout.bit != 0, before.fetched < number {
+                guard fetched == number else { continue }
+                rollouts[scope]?[index].reenter(&table.entries[place])
+            }
             let gets = before.fetched < number && fetched >= number
             let runs = before.active < number && active >= number
             guard gets || runs else { continue }
@@ -331,23 +343,27 @@ struct RolloutState {
                 table.entries[place].isLeaving = true
                 departures.append(key, at: table.entries[place].seen)
             } else {
-                part(place, at: now)
+                table.entries[place].isPresent = false
+                let seen = table.entries[place].seen
+                // It may have been gone when the version was announced.
+                part(place, at: now) { [began] in seen >= Self.tenths($0.startedAt, since: began) }
             }
         }
         // Every ten minutes.
         if time > lastSweep + 6000 { forget(at: time) }
     }
 
-    private mutating func part(_ place: Int, at now: UInt64) {
-        table.entries[place].isPresent = false
+    /// A client leaves the audiences of versions that it does not have.
+    ///
+    /// - Parameter wasTold: whether it was told of a version; nil where it does not leave that version's audience yet.
+    private mutating func part(_ place: Int, at now: UInt64, wasTold: (VersionRollout) -> Bool?) {
         let entry = table.entries[place]
         let scope = names.scope(entry.scope)
         guard entry.cohort != 0, let list = rollouts[scope] else { return }
         for (index, rollout) in list.enumerated()
-        where entry.cohort & rollout.bit != 0 && entry.fetched < rollout.number {
-            table.entries[place].cohort &= ~rollout.bit
-            table.entries[place].gone |= rollout.bit
-            rollouts[scope]?[index].clients.left += 1
+        where entry.isAwaited(rollout.bit) && entry.fetched < rollout.number {
+            guard let wasTold = wasTold(rollout) else { continue }
+            rollouts[scope]?[index].part(&table.entries[place], wasTold: wasTold)
             rollouts[scope]?[index].noteClients(weight: table.weight, at: now, &seconds)
         }
     }
@@ -366,20 +382,8 @@ struct RolloutState {
     private mutating func recount() {
         for (scope, list) in rollouts {
             let number = names.number(of: scope)
-            for (index, before) in list.enumerated() {
-                var rollout = before
-                rollout.clients = VersionRollout.Clients(identifiedStreams: before.clients.identifiedStreams / 2)
-                for entry in table.entries where entry.scope == number {
-                    if entry.gone & rollout.bit != 0 { rollout.clients.left += 1 }
-                    if (entry.gone | entry.cohort) & rollout.bit != 0 { rollout.clients.audience += 1 }
-                    guard entry.cohort & rollout.bit != 0 else { continue }
-                    if entry.fetched >= rollout.number { rollout.clients.fetched += 1 }
-                    if entry.active >= rollout.number { rollout.clients.active += 1 }
-                }
-                rollout.times.fetched.recount(rollout.clients.fetched)
-                rollout.times.active.recount(rollout.clients.active)
-                rollouts[scope]?[index] = rollout
-            }
+            let entries = table.entries.filter { $0.scope == number }
+            for index in list.indices { rollouts[scope]?[index].recount(entries) }
         }
     }
 

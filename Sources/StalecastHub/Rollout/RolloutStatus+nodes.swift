@@ -47,6 +47,7 @@ extension RolloutStatus {
             all.clients.active += other.clients.active
             all.clients.failed += other.clients.failed
             all.clients.left += other.clients.left
+            all.clients.lost += other.clients.lost
             all.clients.unknown += other.clients.unknown
             all.clients.unidentifiedStreams += other.clients.unidentifiedStreams
             all.clients.weight = max(all.clients.weight, other.clients.weight)
@@ -60,16 +61,13 @@ extension RolloutStatus {
         all.sent.gather(
             rolloutStatuses.map(\.sent), of: all.streams.streams - all.streams.left, own: streams.streams - streams.left
         )
-        all.fetched.gather(rolloutStatuses.map(\.fetched), of: all.clients.awaited, own: clients.awaited)
-        all.active.gather(rolloutStatuses.map(\.active), of: all.clients.awaited, own: clients.awaited)
+        all.fetched.gather(rolloutStatuses.map(\.fetched), of: all.clients.expected, own: clients.expected)
+        all.active.gather(rolloutStatuses.map(\.active), of: all.clients.expected, own: clients.expected)
         // A client that has not got it at any node is awaited still.
-        let (states, open) = (
-            Set(rolloutStatuses.map(\.state)), Set(rolloutStatuses.map(\.state).filter { !$0.isDone })
-        )
+        let open = Set(rolloutStatuses.map(\.state).filter { !$0.isDone })
         all.state =
             open.isEmpty
-            ? [.converged, .left].first(where: states.contains) ?? .noAudience
-            : open.contains(.superseded) ? .superseded : open == [.expired] ? .expired : .spreading
+            ? all.endState : open.contains(.superseded) ? .superseded : open == [.expired] ? .expired : .spreading
         return all
     }
 }
@@ -82,9 +80,11 @@ extension StageTimes {
 
     /// Becomes the rung of all of them.
     ///
-    /// - Parameter own: of the awaited those that are awaited here; where these are all, times are exact.
-    fileprivate mutating func gather(_ stageTimes: [StageTimes], of awaited: Int, own: Int) {
-        if awaited == own { return }
+    /// - Parameters:
+    ///   - expected: number that shares are of.
+    ///   - own: how many of these are this node's; where they are all, times are exact.
+    fileprivate mutating func gather(_ stageTimes: [StageTimes], of expected: Int, own: Int) {
+        if expected == own { return }
         var sums = [UInt32](repeating: 0, count: stageTimes.map(\.counts.count).max() ?? 0)
         for stageTimes in stageTimes {
             for (bucket, count) in stageTimes.counts.enumerated() { sums[bucket] &+= count }
@@ -92,10 +92,10 @@ extension StageTimes {
         let last = stageTimes.compactMap(\.last).max()
         func time(_ percent: Int) -> UInt64? {
             var sum = 0
-            guard awaited > 0 else { return nil }
+            guard expected > 0 else { return nil }
             for (bucket, count) in sums.enumerated() {
                 sum += Int(count)
-                guard sum * 100 >= awaited * percent else { continue }
+                guard sum * 100 >= expected * percent else { continue }
                 return min(UInt64(Self.bound(bucket) * 1e9), last ?? .max)
             }
             return nil

@@ -21,6 +21,8 @@ extension RolloutStatus {
         ]
         // Daemons of before know four states.
         if state.isDone, state != .converged { record["z"] = .string(state.rawValue) }
+        // Daemons of before read no other length of "n".
+        if clients.lost > 0 { record["l"] = .int(clients.lost) }
         return .object(record)
     }
 
@@ -40,6 +42,7 @@ extension RolloutStatus {
         streams.backlogged = max(0, counts[0] - counts[1] - counts[2])
         (clients.audience, clients.fetched, clients.active) = (counts[4], counts[5], counts[6])
         (clients.failed, clients.left, clients.unidentifiedStreams) = (counts[7], counts[8], counts[9])
+        clients.lost = min(Self.count(record["l"]), clients.left)
         clients.weight = max(1, counts[10])
         (fetches.answers, fetches.peakPerSecond) = (counts[11], counts[12])
         // Clients that came back said what they have, or nothing.

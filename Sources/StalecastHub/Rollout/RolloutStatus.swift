@@ -6,21 +6,21 @@ package struct RolloutStatus: Sendable, Hashable {
     /// Raw values are on the wire.
     package enum State: String, Sendable {
         case spreading = "SPREADING"
-        /// Every client that was there and is still there has it.
+        /// Every client that is still there has it, and at most 1 % went after they were told.
         case converged = "CONVERGED"
         case superseded = "SUPERSEDED"
         /// An hour is over: no client is awaited any more.
         case expired = "EXPIRED"
         /// No stream and no client was there when it was announced.
         case noAudience = "NO_AUDIENCE"
-        /// The whole audience went without having it.
+        /// Every client that is still there has it, and more than 1 % went after they were told, or all went.
         case left = "LEFT"
 
-        /// Nothing more is expected: each of the audience has it or went.
+        /// Each client of the audience has it or went.
         var isDone: Bool { self == .converged || self == .noAudience || self == .left }
     }
 
-    /// Identified clients; `audience` = `fetched` + `behind` + `unknown` + `left`.
+    /// Identified clients; `audience` = `fetched` + `behind` + `unknown` + `left`, and `left` includes `lost`.
     package struct Clients: Sendable, Hashable {
         /// Clients that were live and had an older version when it was announced.
         package var audience = 0
@@ -29,6 +29,8 @@ package struct RolloutStatus: Sendable, Hashable {
         package var failed = 0
         /// Gone for longer than ten seconds without having fetched.
         package var left = 0
+        /// Clients among ``left`` that went after they were told.
+        package var lost = 0
         /// They came back after a restart of the daemon and have not said what they have.
         package var unknown = 0
         /// Streams of the audience without a client's id.
@@ -38,15 +40,17 @@ package struct RolloutStatus: Sendable, Hashable {
 
         package init() {}
 
-        /// Clients that are awaited: the denominator of every share.
+        /// Clients that are still there.
         package var awaited: Int { max(0, audience - left) }
+        /// Clients that every share is of. Those that went after they were told count: the version may have ended them.
+        package var expected: Int { awaited + lost }
         package var behind: Int { max(0, awaited - fetched - unknown) }
 
         /// The standard error of the share that fetched, √(p(1−p)/n); 0 when all are counted.
         package var error: Double {
-            guard weight > 1, awaited > 0 else { return 0 }
-            let share = min(1, Double(fetched) / Double(awaited))
-            return (share * (1 - share) / (Double(awaited) / Double(weight))).squareRoot()
+            guard weight > 1, expected > 0 else { return 0 }
+            let share = min(1, Double(fetched) / Double(expected))
+            return (share * (1 - share) / (Double(expected) / Double(weight))).squareRoot()
         }
     }
 
@@ -82,14 +86,25 @@ package struct RolloutStatus: Sendable, Hashable {
     /// False for one of the store, which keeps only sums.
     package var isFromMemory = true
 
-    /// Number of awaited clients on a rung, and of all awaited ones.
-    package func share(of stage: Stage) -> (count: Int, awaited: Int) {
+    /// Number of clients or streams on a rung, and number that its share is of.
+    package func share(of stage: Stage) -> (count: Int, expected: Int) {
         switch stage {
         case .sent: (streams.told, streams.streams - streams.left)
         case .received: (streams.received, streams.streams - streams.left)
-        case .fetched: (clients.fetched, clients.awaited)
-        case .active: (clients.active, clients.awaited)
+        case .fetched: (clients.fetched, clients.expected)
+        case .active: (clients.active, clients.expected)
         }
+    }
+
+    /// State when each client of the audience has the version or went.
+    var endState: State {
+        if clients.audience == 0, streams.streams == 0, streams.polls == 0 { return .noAudience }
+        if clients.fetched * 100 < clients.expected * 99 { return .left }
+        let hasNone =
+            clients.audience > 0 && !isMostlyAnonymous
+            ? clients.awaited == 0
+            : streams.streams > 0 && streams.left == streams.streams && streams.polls == 0
+        return hasNone ? .left : .converged
     }
 
     /// The rungs that can be waited for. Raw values are on the wire.

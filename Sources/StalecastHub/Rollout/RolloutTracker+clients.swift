@@ -159,7 +159,7 @@ extension RolloutState {
     fileprivate func laggards(_ scope: Scope, _ rollout: VersionRollout, _ stage: RolloutStatus.Stage) -> [Int] {
         places(of: scope).filter { place in
             let entry = table.entries[place]
-            guard entry.cohort & rollout.bit != 0 else { return false }
+            guard entry.isAwaited(rollout.bit) else { return false }
             return (stage == .active ? entry.active : entry.fetched) < rollout.number
         }
     }

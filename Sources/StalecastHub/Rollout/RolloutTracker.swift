@@ -108,10 +108,14 @@ package final class RolloutTracker: Sendable {
         }
     }
 
-    /// - Parameter keys: of ``ClientIdentity/key(in:)``.
-    package func left(_ keys: [UInt64], isPoll: Bool) {
+    /// - Parameters:
+    ///   - keys: of ``ClientIdentity/key(in:)``.
+    ///   - untold: sequence of the first version that the stream was not told of; nil where it was told of all.
+    package func left(_ keys: [UInt64], isPoll: Bool, untold: CommitSequence? = nil) {
         let now = clock()
-        state.withLock { state in for key in keys { state.versions.left(key, isPoll: isPoll, at: now) } }
+        state.withLock { state in
+            for key in keys { state.versions.left(key, isPoll: isPoll, untold: untold, at: now) }
+        }
     }
 
     /// An answer of a version was written; a client's `active` is what it says it runs.

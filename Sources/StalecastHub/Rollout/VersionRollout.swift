@@ -28,10 +28,15 @@ struct VersionRollout {
         var audience = 0
         var fetched = 0
         var active = 0
+        /// Clients that went without having it.
         var left = 0
+        /// Clients among these that went after they were told.
+        var lost = 0
         var identifiedStreams = 0
 
         var awaited: Int { audience - left }
+        /// Clients that shares are of.
+        var expected: Int { awaited + lost }
     }
 
     /// Times until shares of its audience were on a stage.
@@ -98,27 +103,17 @@ struct VersionRollout {
 
     mutating func noteClients(weight: Int, at now: UInt64, _ all: inout StageSeconds) {
         guard !isPartial else { return }
-        times.fetched.note(clients.fetched, of: clients.awaited, weight: weight, at: elapsed(now), &all.fetched)
-        times.active.note(clients.active, of: clients.awaited, weight: weight, at: elapsed(now), &all.active)
+        times.fetched.note(clients.fetched, of: clients.expected, weight: weight, at: elapsed(now), &all.fetched)
+        times.active.note(clients.active, of: clients.expected, weight: weight, at: elapsed(now), &all.active)
     }
 
     static let lifetime: UInt64 = 3_600_000_000_000
 
-    /// End state, when each client of its audience has it or went.
-    private func end(unknown: Int, weight: Int, isComplete: Bool) -> RolloutStatus.State? {
-        let streamCounts = streamCounts
-        let hasAll = clients.fetched >= clients.awaited
-        guard !isOvertaken, isComplete, streamCounts.backlogged == 0, unknown == 0, hasAll else { return nil }
-        // Clients that were there at the announcement may not be back yet.
-        if isPartial, clients.awaited == 0 { return nil }
-        if clients.audience == 0, streamCounts.streams == 0, streamCounts.polls == 0 { return .noAudience }
-        let anonymous = streamCounts.streams - clients.identifiedStreams * weight
-        let isOfClients = clients.audience > 0 && anonymous <= streamCounts.streams / 2
-        let isLeft =
-            isOfClients
-            ? clients.awaited == 0
-            : streamCounts.streams > 0 && streamCounts.left == streamCounts.streams && streamCounts.polls == 0
-        return isLeft ? .left : .converged
+    /// Whether each client of its audience has it or went.
+    private func hasEnded(unknown: Int, isComplete: Bool) -> Bool {
+        // After a restart clients that were there at the announcement may not be back yet.
+        !isOvertaken && isComplete && streamCounts.backlogged == 0 && unknown == 0
+            && clients.fetched >= clients.awaited && !(isPartial && clients.awaited == 0)
     }
 
     /// - Parameters:
@@ -130,17 +125,16 @@ struct VersionRollout {
     ) -> RolloutStatus {
         let streamCounts = streamCounts
         let isOver = elapsed(now) > Self.lifetime
-        let state =
-            end(unknown: unknown, weight: weight, isComplete: isComplete)
-            ?? (!isNewest ? .superseded : isOver ? .expired : .spreading)
         var result = RolloutStatus(
             version: version, previous: previous, announceTime: announceTime,
-            ageSeconds: Double(elapsed(now) / 1_000_000) / 1000, state: state, isPartial: isPartial)
+            ageSeconds: Double(elapsed(now) / 1_000_000) / 1000,
+            state: !isNewest ? .superseded : isOver ? .expired : .spreading, isPartial: isPartial)
         result.streams = streamCounts
         result.clients.audience = clients.audience * weight
         result.clients.fetched = clients.fetched * weight
         result.clients.active = clients.active * weight
         result.clients.left = clients.left * weight
+        result.clients.lost = clients.lost * weight
         result.clients.failed = failed * weight
         result.clients.unknown = unknown * weight
         result.identifiedStreams = clients.identifiedStreams * weight
@@ -151,6 +145,7 @@ struct VersionRollout {
         result.active = times.active
         result.fetches = fetches.counts
         result.isCounted = isComplete
+        if hasEnded(unknown: unknown, isComplete: isComplete) { result.state = result.endState }
         return result
     }
 }

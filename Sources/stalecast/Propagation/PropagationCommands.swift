@@ -172,7 +172,7 @@ struct PropagationList: AsyncParsableCommand, ScopedControlOptions {
             },
             .right("STREAMS", count("streams", "audience")), .right("SENT", count("streams", "sent")),
             .right("CLIENTS", count("clients", "audience")), .right("FETCHED", count("clients", "fetched")),
-            .spare("LEFT", count("clients", "left")), .spare("ACTIVE", count("clients", "active")),
+            .right("LEFT", count("clients", "left")), .spare("ACTIVE", count("clients", "active")),
             .spare("T99") { $0["times"]?["fetched"]?["t99"].flatMap { $0.isNull ? nil : "\($0.text()) s" } ?? "" })
     }
 }

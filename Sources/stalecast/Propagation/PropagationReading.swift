@@ -12,11 +12,20 @@ package struct PropagationReading {
     func isOfClients(_ stage: String) -> Bool { stage == "fetched" || stage == "active" }
 
     private func count(_ stage: String) -> Int64 { isOfClients(stage) ? clients(stage) : streams(stage) }
-    private func awaited(_ stage: String) -> Int64 {
+    /// Number that the stage's share is of: clients that left after they were told count.
+    private func expected(_ stage: String) -> Int64 {
         isOfClients(stage)
-            ? clients("audience") - clients("left") : streams("audience") - streams("left")
+            ? clients("audience") - clients("left") + lost(stage) : streams("audience") - streams("left")
     }
-    func behind(_ stage: String) -> Int64 { max(0, awaited(stage) - count(stage) - unknown(stage)) }
+    func behind(_ stage: String) -> Int64 { max(0, expected(stage) - lost(stage) - count(stage) - unknown(stage)) }
+
+    /// Whether all of the audience left before it was told.
+    func isDeserted(_ stage: String) -> Bool {
+        expected(stage) == 0 && (isOfClients(stage) ? clients("audience") : streams("audience")) > 0
+    }
+
+    /// Clients that left after they were told, without the version.
+    private func lost(_ stage: String) -> Int64 { isOfClients(stage) ? clients("lost") : 0 }
 
     /// Clients that came back after a restart of the daemon and have not said what they have.
     private func unknown(_ stage: String) -> Int64 { isOfClients(stage) ? clients("unknown") : 0 }
@@ -30,7 +39,9 @@ package struct PropagationReading {
     var line: String {
         stages.map { stage in
             let noun = isOfClients(stage) ? "clients" : "streams"
-            return "\(stage) \(PublishCounts.grouped(count(stage))) of \(PublishCounts.grouped(awaited(stage))) \(noun)"
+            return
+                "\(stage) \(PublishCounts.grouped(count(stage))) of \(PublishCounts.grouped(expected(stage))) \(noun)"
+                + departures(stage)
         }.joined(separator: "; ")
     }
 
@@ -39,26 +50,38 @@ package struct PropagationReading {
     /// A bar for each rung.
     func bars(_ palette: Palette) -> [String] {
         stages.map { stage in
-            let (count, awaited) = (count(stage), awaited(stage))
+            let (count, expected) = (count(stage), expected(stage))
             let noun = isOfClients(stage) ? "clients" : "streams"
             let name = stage + String(repeating: " ", count: 8 - stage.count)
-            guard awaited > 0 else { return "\(name) no \(noun) to wait for" }
-            let filled = Int(Double(min(count, awaited)) / Double(awaited) * Double(Self.width))
+            guard expected > 0 else { return "\(name) no \(noun) to wait for" }
+            let filled = Int(Double(min(count, expected)) / Double(expected) * Double(Self.width))
             let bar = String(repeating: "█", count: filled) + String(repeating: "░", count: Self.width - filled)
             let doubt = unknown(stage) > 0 ? ", \(PublishCounts.grouped(unknown(stage))) unknown since the restart" : ""
-            return "\(name) \(count >= awaited ? palette.green(bar) : bar) "
-                + "\(PublishCounts.grouped(count)) of \(PublishCounts.grouped(awaited)) \(noun)\(doubt)"
+            return "\(name) \(count >= expected ? palette.green(bar) : bar) "
+                + "\(PublishCounts.grouped(count)) of \(PublishCounts.grouped(expected)) \(noun)\(doubt)"
+                + departures(stage)
         }
+    }
+
+    /// `; 6 left after they were told`, or nothing.
+    private func departures(_ stage: String) -> String {
+        let lost = lost(stage)
+        return lost == 0 ? "" : "; \(PublishCounts.grouped(lost)) left after \(lost == 1 ? "it was" : "they were") told"
     }
 
     /// `99.2 % of 803 clients have version 17 (50 % after 0.4 s, 99 % after 3.9 s)`.
     package func headline(_ stage: String) -> String {
-        let (count, awaited) = (count(stage), awaited(stage))
+        let (count, expected) = (count(stage), expected(stage))
         let noun = isOfClients(stage) ? "client" : "stream"
-        guard awaited > 0 else { return "nobody waits for version \(version)" }
-        let share = Double(count) / Double(awaited) * 100
-        if unknown(stage) == awaited {
-            return "how many of \(PublishCounts.grouped(awaited)) clients have version \(version) is unknown since the "
+        guard expected > 0 else {
+            return isDeserted(stage)
+                ? "all \(noun)s left before they were told of version \(version)"
+                : "nobody waits for version \(version)"
+        }
+        let share = Double(count) / Double(expected) * 100
+        if unknown(stage) == expected {
+            return
+                "how many of \(PublishCounts.grouped(expected)) clients have version \(version) is unknown since the "
                 + "restart"
         }
         let has = ["sent": "been told of", "received": "received", "active": "activated"][stage] ?? "fetched"
@@ -66,11 +89,12 @@ package struct PropagationReading {
             seconds(json["times"]?[stage]?[key]).map { "\(share) after \($0)" }
         }
         return
-            "\((share * 10).rounded(.down) / 10) % of \(PublishCounts.grouped(awaited)) \(noun)\(awaited == 1 ? "" : "s") "
-            + "\(awaited == 1 ? "has" : "have") \(has) version \(version)"
+            "\((share * 10).rounded(.down) / 10) % of \(PublishCounts.grouped(expected)) \(noun)\(expected == 1 ? "" : "s") "
+            + "\(expected == 1 ? "has" : "have") \(has) version \(version)"
             + (times.isEmpty ? "" : " (\(times.joined(separator: ", ")))")
             + (unknown(stage) > 0
                 ? "; of \(PublishCounts.grouped(unknown(stage))) it is unknown since the restart" : "")
+            + departures(stage)
     }
 
     /// `0.4 s`, or `12 ms`; nil for null.
@@ -93,7 +117,7 @@ package struct PropagationReading {
             lines += beforeRestart
         }
         lines += bars(palette)
-        for stage in stages where awaited(stage) > 0 { lines.append(headline(stage)) }
+        for stage in stages where expected(stage) > 0 { lines.append(headline(stage)) }
         lines += remarks
         return lines + curve(width: width)
     }
@@ -119,7 +143,7 @@ package struct PropagationReading {
             (streams("backlogged"), "stream", "too slow to read it at once, told later"),
             (streams("left"), "stream", "ended before it was told"),
             (clients("failed"), "client", "reported a failure"),
-            (clients("left"), "client", "went without having fetched"),
+            (clients("left") - clients("lost"), "client", "left before being told"),
             (clients("unidentifiedStreams"), "stream", "gave no client id"),
         ]
         return counts.filter { $0.0 > 0 }.map { count, noun, what in

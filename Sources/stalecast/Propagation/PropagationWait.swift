@@ -130,6 +130,10 @@ package struct WaitOutcome {
         return head + remark + advice
     }
 
+    private var isDeserted: Bool {
+        PropagationReading(done["propagation"] ?? .null).isDeserted(done.word("atStage", "fetched"))
+    }
+
     /// Why the command fails; nil when it does not.
     package var failure: CommandFailure? {
         switch reason {
@@ -142,7 +146,7 @@ package struct WaitOutcome {
                 advice: "`stalecast propagation status` shows how far that one is.")
         default:
             CommandFailure(
-                .refused, "fewer were there to hear of it than were asked for: \(sentence)",
+                .refused, (isDeserted ? "" : "fewer were there to hear of it than were asked for: ") + sentence,
                 advice: "The version stays published. `stalecast propagation status` shows who it is for.")
         }
     }

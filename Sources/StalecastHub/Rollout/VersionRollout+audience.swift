@@ -1,0 +1,56 @@
+/// Changes of a version's audience. A client's entry says to which audiences it belongs, and the version counts them:
+/// each method changes both.
+extension VersionRollout {
+    /// A client that came later, after a restart or between two announcements.
+    mutating func enter(_ entry: inout ClientTable.Entry) {
+        entry.cohort |= bit
+        clients.audience += 1
+        clients.identifiedStreams += entry.polls > 0 ? 0 : 1
+        count(entry, 1)
+    }
+
+    /// A client was moved to the topics of another stage.
+    mutating func move(_ entry: inout ClientTable.Entry, isIn: Bool) {
+        let change = isIn ? 1 : -1
+        entry.cohort ^= bit
+        clients.audience += change
+        clients.identifiedStreams += change * Int(entry.streams)
+        count(entry, change)
+    }
+
+    /// A client leaves without having the version.
+    mutating func part(_ entry: inout ClientTable.Entry, wasTold: Bool) {
+        entry.gone |= bit
+        clients.left += 1
+        if wasTold { clients.lost += 1 } else { entry.cohort &= ~bit }
+    }
+
+    /// Takes back that a client left.
+    mutating func reenter(_ entry: inout ClientTable.Entry) {
+        guard entry.gone & bit != 0 else { return }
+        clients.left -= 1
+        if entry.isLost(bit) { clients.lost -= 1 }
+        entry.cohort |= bit
+        entry.gone &= ~bit
+    }
+
+    /// Counts again in a sample that became smaller.
+    ///
+    /// - Parameter entries: all of the version's scope.
+    mutating func recount(_ entries: [ClientTable.Entry]) {
+        clients = Clients(identifiedStreams: clients.identifiedStreams / 2)
+        for entry in entries {
+            if entry.gone & bit != 0 { clients.left += 1 }
+            if entry.isLost(bit) { clients.lost += 1 }
+            if (entry.gone | entry.cohort) & bit != 0 { clients.audience += 1 }
+            if entry.isAwaited(bit) { count(entry, 1) }
+        }
+        times.fetched.recount(clients.fetched)
+        times.active.recount(clients.active)
+    }
+
+    private mutating func count(_ entry: ClientTable.Entry, _ change: Int) {
+        if entry.fetched >= number { clients.fetched += change }
+        if entry.active >= number { clients.active += change }
+    }
+}
