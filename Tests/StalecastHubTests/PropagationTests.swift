@@ -157,7 +157,7 @@ import Testing
         #expect(crowd.clients(1).failed == 0)
     }
 
-    @Test func thirtyTwoVersionsAreKeptAndEachEndsOnce() {
+    @Test func thirtyTwoVersionsAreKeptAndEachIsWritten() {
         let crowd = Crowd()
         crowd.join("a")
         var settled: [VersionNumber] = []
@@ -208,7 +208,7 @@ import Testing
         crowd.join("a")
         for version in 1...3 as ClosedRange<Int64> { crowd.publish(VersionNumber(clamping: version)) }
         crowd.fetch("a", 1)
-        #expect(crowd.book.takeSettled().isEmpty)
+        #expect(crowd.book.takeSettled().map(\.1.state) == [.superseded, .superseded])
         let rows = crowd.book.takeSettled(isEnding: true)
         #expect(rows.map(\.1.version.rawValue) == [3])
         #expect(rows.map(\.1.state) == [.spreading])
@@ -216,17 +216,23 @@ import Testing
         #expect(crowd.book.takeSettled(isEnding: true).isEmpty, "clients that the end throws out change nothing")
     }
 
-    @Test func aVersionThatANewerOneFollowedIsWrittenSoonAndAgainWhenItEnds() {
+    /// The process may be killed at any time: what is in the store then is all that is known later.
+    @Test func aVersionThatANewerOneFollowedIsWrittenAtOnceAndAgainWhenItsCountsChange() {
         let crowd = Crowd()
         for name in ["a", "goes"] { crowd.join(name) }
         crowd.publish(1)
         crowd.publish(2)
         #expect(crowd.book.takeSettled().map(\.1.state) == [.superseded])
         #expect(crowd.book.takeSettled().isEmpty)
+        crowd.leave("goes")
+        crowd.wait(16_000)
+        #expect(crowd.book.takeSettled().map(\.1.clients.left) == [1])
         crowd.fetch("a", 2)
-        #expect(crowd.book.takeSettled().map(\.1.state) == [.converged])
+        let rows = crowd.book.takeSettled()
+        #expect(rows.map(\.1.version) == [1, 2] && rows.map(\.1.clients.fetched) == [1, 1])
+        #expect(rows.map(\.1.state) == [.superseded, .left])
         crowd.wait(3_600_000)
-        #expect(crowd.book.takeSettled().map(\.1.state) == [.superseded])
+        #expect(crowd.book.takeSettled().isEmpty, "nothing changed since")
     }
 
     @Test func aSupersededVersionStaysSoWhenThoseWithoutItLeave() {

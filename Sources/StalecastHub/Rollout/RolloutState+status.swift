@@ -7,7 +7,8 @@ extension RolloutState {
     }
 
     /// Versions whose row in the store is missing or old: those that ended, so that nothing is expected of them any
-    /// more, and those that a newer one followed.
+    /// more, and those that a newer one followed. A row is written again when the counts have changed: the process may
+    /// be killed at any time.
     ///
     /// - Parameter isEnding: the process ends; all that are not there are written as they are.
     mutating func settled(at now: UInt64, isEnding: Bool = false) -> [(Scope, RolloutStatus)] {
@@ -18,11 +19,10 @@ extension RolloutState {
                 let result = propagation(scope, index, at: now)
                 let isLast = index == 0 && list.count == Self.ring
                 let isQuiet = result.ageSeconds > Self.quiet
-                let isOver =
-                    isEnding || isLast || result.state == .expired || result.ageSeconds > 3600
-                    || isQuiet && result.state.isDone
-                guard isOver || isQuiet && result.state == .superseded && rollout.record == nil else { continue }
-                note(isOver ? .ended : .superseded, of: index, in: scope)
+                let isOver = isEnding || isLast || result.state == .expired || result.ageSeconds > 3600
+                guard isOver || result.state == .superseded || isQuiet && result.state.isDone else { continue }
+                note(isOver ? .ended : .counts(result.clients, result.streams), of: index, in: scope)
+                if rollout.record == .counts(result.clients, result.streams) { continue }
                 rows.append((scope, result))
             }
         }

@@ -60,9 +60,9 @@ struct VersionRollout {
         }
     }
 
-    enum Record {
-        /// State when a newer version came.
-        case superseded
+    enum Record: Equatable {
+        /// Counts that may still change.
+        case counts(RolloutStatus.Clients, StreamCounts)
         /// State at its end.
         case ended
     }

@@ -194,6 +194,66 @@ async def test_waiting_ends_for_the_right_reason(launch):
     assert done["wait"]["reason"] == "REACHED" and done["wait"]["propagation"]["streams"]["audience"] <= 4, done
 
 
+@pytest.mark.limit(120)
+async def test_a_version_that_ends_its_clients_is_rolled_back(launch):
+    """Clients that hear of the version and die count against it, whether four of ten live or none."""
+    daemon = launch()
+    cli = Cli(daemon)
+    held = await daemon.client().publish(marked("held"))
+    wait = ["--wait", "90%", "--stage", "fetched", "--timeout", "14s", "--on-timeout", "rollback"]
+
+    async def attempt(marker, version, alive, *words, code):
+        names = [f"{marker}-{number}" for number in range(10)]
+        streams = await crowd(daemon, names, have=version - 1)
+        file = cli.file(marked(marker), f"{marker}.json")
+        task = asyncio.create_task(waited(cli, "publish", file, "--allow-removals", *wait, *words, code=code))
+        await asyncio.gather(*(stream.version_at_least(version) for stream in streams))
+        await get(daemon.edge, *names[:alive])
+        for stream in streams[alive:]:
+            kill(stream)
+        said = await task
+        for stream in streams[:alive]:
+            stream.close()
+        return said
+
+    said = (await attempt("four", held + 1, 4, code=TIMED_OUT)).err
+    assert "40.0 % of 10 clients have fetched version 2" in said and "6 left after they were told" in said, said
+    assert f"The content of version {held} is back as version {held + 2}" in said, said
+    rows = {row["versionNumber"]: row for row in (await propagation(daemon, "propagation:list"))["propagations"]}
+    assert rows[str(held + 1)]["state"] == "LEFT" and rows[str(held + 1)]["clients"]["lost"] == 6, rows
+    done = json.loads(await attempt("none", held + 3, 0, "--json", code=TIMED_OUT))
+    assert done["wait"]["reason"] == "TIMEOUT" and done["wait"]["share"] == 0, done
+    assert done["wait"]["propagation"]["clients"]["lost"] == 10 and done["rolledBackTo"]["rollbackSource"] == str(held + 2)
+    nine = await attempt("nine", held + 5, 9, code=0)
+    assert "90.0 % of 10 clients have fetched" in nine, nine
+
+
+@pytest.mark.limit(90)
+async def test_a_killed_daemon_keeps_the_counts_of_superseded_versions(launch):
+    daemon = launch()
+    await daemon.client().publish(marked("one"))
+    streams = await crowd(daemon, ["a", "b"], have=1)
+    await daemon.client().publish(marked("two"))
+    await get(daemon.edge, "a")
+    await daemon.client().publish(marked("three"))
+    kill(streams[1])
+
+    async def row(version="2"):
+        rows = (await propagation(daemon, "propagation:list"))["propagations"]
+        return next(row for row in rows if row["versionNumber"] == version)
+
+    before = await until(row, lambda found: found["clients"]["left"] == 1, 25)
+    assert before["state"] == "SUPERSEDED" and before["times"]["fetched"]["t50"] is not None, before
+    await until(lambda: stored(daemon), lambda rows: any('"l":1' in record for record in rows), 25)
+    daemon.kill()
+    daemon.start()
+    after = await row()
+    assert (after["state"], after["clients"]) == (before["state"], before["clients"]), after
+    # A row has whole milliseconds.
+    assert after["times"]["fetched"]["t50"] == pytest.approx(before["times"]["fetched"]["t50"], abs=0.001)
+    streams[0].close()
+
+
 async def test_anonymous_streams_are_waited_for_until_sent(launch):
     daemon = launch()
     await daemon.client().publish(marked("one"))
