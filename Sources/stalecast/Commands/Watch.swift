@@ -59,7 +59,7 @@ struct Watch: AsyncParsableCommand {
     var apiKeyFile: String?
 
     @OptionGroup var scopeOptions: ScopeOptions
-    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var connection: EdgeOptions
     @OptionGroup var outputOptions: OutputOptions
 
     func validate() throws {

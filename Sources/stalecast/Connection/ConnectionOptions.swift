@@ -5,37 +5,25 @@ import StalecastOutbound
 import StalecastWire
 
 /// Address and credentials of the daemon; shared by all client commands.
-struct ConnectionOptions: ParsableArguments {
+struct ConnectionOptions: ParsableArguments, DaemonPlace {
     @OptionGroup var data: DataOptions
 
-    @Option(
-        help: .value("name", "A daemon of `stalecast context list` (default: the one in use)."), completion: .contexts)
+    @Option(help: .context, completion: .contexts)
     var context: String?
 
-    @Option(help: .value("url", "Address of Control, for example http://127.0.0.1:8081."))
+    @Option(help: .control)
     var control: String?
 
-    @Option(help: .value("url", "Address of Edge, for example http://127.0.0.1:8080."))
+    @Option(help: .edge)
     var edge: String?
 
-    @Option(
-        help: .value(
-            "file",
-            "File with the control token (default: $STALECAST_TOKEN, $STALECAST_TOKEN_FILE, control.token in --data)."),
-        completion: .file())
+    @Option(help: .value("file", "File with the control token (or $STALECAST_TOKEN)."), completion: .file())
     var tokenFile: String?
 
-    @Option(
-        help: .value(
-            "name",
-            "Who does this with the control token, for the history (default: $STALECAST_USER, else who is logged in)."))
+    @Option(help: .value("name", "Who does this, for the history (or $STALECAST_USER)."))
     var user: String?
 
-    @Option(
-        help: .value(
-            "file",
-            "PEM file of the authorities trusted for https (default: $CURL_CA_BUNDLE, $SSL_CERT_FILE, else the system's)."
-        ), completion: .file())
+    @Option(help: .caFile, completion: .file())
     var caFile: String?
 
     /// A client of Control with the token read.
@@ -61,11 +49,6 @@ struct ConnectionOptions: ParsableArguments {
         return account.utf8.allSatisfy { (0x21...0x7E).contains($0) } ? account : ""
     }
 
-    /// Edge's address, read again on every call: after a restart on port 0 it is another one.
-    func edgeAddress() throws(CommandFailure) -> ServerAddress {
-        try address(.edge, given: edge, \.edge)
-    }
-
     /// `at http://127.0.0.1:8081 (context prod)`, for questions.
     func place(of client: ControlClient) -> String {
         let name = (try? Surroundings.current.get())?.nameOfContext(isPlaced: isPlaced)
@@ -75,43 +58,9 @@ struct ConnectionOptions: ParsableArguments {
     /// Whether a daemon is named, and not only its data directory.
     var namesDaemon: Bool { control != nil || context != nil }
 
-    private var isPlaced: Bool { control != nil || data.path != nil }
-
-    private func surroundings() throws(CommandFailure) -> Surroundings { try Surroundings.current.get() }
-
-    private func address(
-        _ field: PlaceField, given: String?, _ member: KeyPath<DataDirectory.Endpoints, String>
-    ) throws(CommandFailure) -> ServerAddress {
-        let surroundings = try surroundings()
-        let authorities = caFile ?? surroundings.value(.caFile, isPlaced: isPlaced) ?? Self.authoritiesOfEnvironment
-        if let given { return try ServerAddress(given, from: "--\(field.rawValue)", caFile: authorities) }
-        let name = surroundings.nameOfContext(isPlaced: isPlaced)
-        if data.path == nil, let known = surroundings.value(field, isPlaced: isPlaced) {
-            let origin = name.map { "context \($0)" } ?? "$\(field.variable)"
-            return try ServerAddress(known, from: origin, caFile: authorities)
-        }
-        if let name, surroundings.value(.data) == nil {
-            throw CommandFailure(
-                .unreachable, "the context \(name) has no address of \(field.rawValue.capitalized)",
-                advice: "`stalecast context add \(name) --\(field.rawValue) URL` adds it.")
-        }
-        let endpoints = try data.running.endpoints()
-        var origin = data.running.endpointsFile
-        if let process = endpoints.process {
-            origin += endpoints.isRunning ? ", process \(process)" : ", but its process \(process) has ended"
-        }
-        return try ServerAddress(endpoints[keyPath: member], from: origin, caFile: authorities)
-    }
-
-    /// File of authorities in the variables of curl and OpenSSL.
-    private static var authoritiesOfEnvironment: String? {
-        let environment = ProcessInfo.processInfo.environment
-        return ["CURL_CA_BUNDLE", "SSL_CERT_FILE"].lazy.compactMap { environment[$0] }.first { !$0.isEmpty }
-    }
-
     private func token() throws(CommandFailure) -> ControlToken {
         if let tokenFile { return try ControlToken(readFrom: tokenFile) }
-        let surroundings = try surroundings()
+        let surroundings = try Surroundings.current.get()
         if let secret = surroundings.token {
             return try ControlToken(checking: secret, from: "$STALECAST_TOKEN", advice: "")
         }
@@ -231,7 +180,7 @@ struct ControlToken: Sendable {
 /// The project a command is about.
 struct ProjectOptions: ParsableArguments {
     @Option(
-        help: .value("id", "Project, by id or number (default: $STALECAST_PROJECT, else the context's, else demo)."),
+        help: .value("id", "Project, by id or number (default: demo)."),
         completion: .projects)
     var project: String?
 
@@ -250,7 +199,7 @@ struct ScopeOptions: ParsableArguments {
     @OptionGroup var project: ProjectOptions
 
     @Option(
-        help: .value("name", "Namespace (default: $STALECAST_NAMESPACE, else the context's, else firebase)."),
+        help: .value("name", "Namespace (default: firebase)."),
         completion: .namespaces)
     var namespace: String?
 

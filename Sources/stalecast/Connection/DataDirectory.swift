@@ -6,7 +6,7 @@ import StalecastWire
 struct DataOptions: ParsableArguments {
     @Option(
         name: .customLong("data"),
-        help: .value("dir", "The daemon's data directory (default: $STALECAST_DATA, else ./stalecast-data)."),
+        help: .value("dir", "The daemon's data directory (or $STALECAST_DATA)."),
         completion: .directory)
     var path: String?
 

@@ -7,13 +7,13 @@ struct OutputOptions: ParsableArguments {
     @Flag(help: "Print JSON for scripts instead of text for people.")
     var json = false
 
-    @Flag(help: "No colours, also on a terminal. NO_COLOR=1 does the same; FORCE_COLOR=1 colours pipes.")
+    @Flag(help: "No colours, also on a terminal (or NO_COLOR=1).")
     var noColor = false
 
     @Flag(help: "Show times in UTC instead of the zone of TZ.")
     var utc = false
 
-    @Flag(help: "Shorten no column of a table to the width of the terminal.")
+    @Flag(help: "Shorten no column to the terminal's width.")
     var wide = false
 
     /// The output these options describe, with colours only when standard output is a terminal.

@@ -1,0 +1,83 @@
+import ArgumentParser
+import Foundation
+
+/// Options that say where a daemon is. A protocol, because the parser takes four times as long for each level of nested
+/// option groups.
+protocol DaemonPlace {
+    var data: DataOptions { get }
+    var control: String? { get }
+    var edge: String? { get }
+    var caFile: String? { get }
+}
+
+/// Address of the daemon, for commands that only ask Edge; Edge takes no control token.
+struct EdgeOptions: ParsableArguments, DaemonPlace {
+    @OptionGroup var data: DataOptions
+
+    @Option(help: .context, completion: .contexts)
+    var context: String?
+
+    @Option(help: .control)
+    var control: String?
+
+    @Option(help: .edge)
+    var edge: String?
+
+    @Option(help: .caFile, completion: .file())
+    var caFile: String?
+
+    // Scripts may give every command the same options.
+    @Option(help: .hidden)
+    var tokenFile: String?
+
+    @Option(help: .hidden)
+    var user: String?
+}
+
+extension ArgumentHelp {
+    static var context: ArgumentHelp {
+        .value("name", "A daemon of `stalecast context list`.")
+    }
+    static var control: ArgumentHelp { .value("url", "Address of Control, for example http://127.0.0.1:8081.") }
+    static var edge: ArgumentHelp { .value("url", "Address of Edge, for example http://127.0.0.1:8080.") }
+    static var caFile: ArgumentHelp { .value("file", "PEM file of authorities (or $STALECAST_CA_FILE).") }
+}
+
+extension DaemonPlace {
+    /// Edge's address, read again on every call: after a restart on port 0 it is another one.
+    func edgeAddress() throws(CommandFailure) -> ServerAddress {
+        try address(.edge, given: edge, \.edge)
+    }
+
+    var isPlaced: Bool { control != nil || data.path != nil }
+
+    func address(
+        _ field: PlaceField, given: String?, _ member: KeyPath<DataDirectory.Endpoints, String>
+    ) throws(CommandFailure) -> ServerAddress {
+        let surroundings = try Surroundings.current.get()
+        let authorities = caFile ?? surroundings.value(.caFile, isPlaced: isPlaced) ?? authoritiesOfEnvironment
+        if let given { return try ServerAddress(given, from: "--\(field.rawValue)", caFile: authorities) }
+        let name = surroundings.nameOfContext(isPlaced: isPlaced)
+        if data.path == nil, let known = surroundings.value(field, isPlaced: isPlaced) {
+            let origin = name.map { "context \($0)" } ?? "$\(field.variable)"
+            return try ServerAddress(known, from: origin, caFile: authorities)
+        }
+        if let name, surroundings.value(.data) == nil {
+            throw CommandFailure(
+                .unreachable, "the context \(name) has no address of \(field.rawValue.capitalized)",
+                advice: "`stalecast context add \(name) --\(field.rawValue) URL` adds it.")
+        }
+        let endpoints = try data.running.endpoints()
+        var origin = data.running.endpointsFile
+        if let process = endpoints.process {
+            origin += endpoints.isRunning ? ", process \(process)" : ", but its process \(process) has ended"
+        }
+        return try ServerAddress(endpoints[keyPath: member], from: origin, caFile: authorities)
+    }
+
+    /// File of authorities in the variables of curl and OpenSSL.
+    private var authoritiesOfEnvironment: String? {
+        let environment = ProcessInfo.processInfo.environment
+        return ["CURL_CA_BUNDLE", "SSL_CERT_FILE"].lazy.compactMap { environment[$0] }.first { !$0.isEmpty }
+    }
+}
