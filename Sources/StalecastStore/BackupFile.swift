@@ -170,7 +170,9 @@ extension TemplateStore {
     ///
     /// - Throws: ``StoreError/notAStore(_:)`` with what is wrong, ``StoreError/inaccessible(_:)``.
     package static func verifyBackup(_ path: String) throws(StoreError) -> BackupSummary {
-        guard FileOperation.exists(path) else { throw .inaccessible("there is no backup \(path)") }
+        guard FileOperation.exists(path) else {
+            throw .inaccessible("there is no backup \(path); name the file that `stalecast backup` made")
+        }
         try DatabaseInspection.recognise(path, advice: DatabaseInspection.backupAdvice)
         try DatabaseInspection.verify(path, upTo: .max)
         do {

@@ -57,6 +57,7 @@ package struct Stalecast: AsyncParsableCommand {
     /// Parses, runs, and ends the process with one of ``ExitStatus``.
     package static func main() async {
         do {
+            try refuseVersionNumber(Array(CommandLine.arguments.dropFirst()))
             let command = try parseAsRoot(WaitOptions.spelledOut(Array(CommandLine.arguments.dropFirst())))
             if var asynchronous = command as? any AsyncParsableCommand {
                 try await asynchronous.run()
@@ -70,6 +71,24 @@ package struct Stalecast: AsyncParsableCommand {
         } catch {
             exitForParserError(error)
         }
+    }
+
+    /// `--version` prints the program's version, also behind a command's name.
+    ///
+    /// - Throws: ``CommandFailure`` for `get --version 3`, which means another version.
+    private static func refuseVersionNumber(_ words: [String]) throws(CommandFailure) {
+        let words = words.prefix { $0 != "--" }
+        guard let place = words.dropFirst().firstIndex(where: { $0 == "--version" || $0.hasPrefix("--version=") })
+        else { return }
+        let next =
+            words[place].hasPrefix("--version=") ? String(words[place].dropFirst(10)) : words[(place + 1)...].first
+        guard let number = next.flatMap(Int64.init) else { return }
+        throw CommandFailure(
+            .usage, "--version prints the version of the program, not of a template",
+            advice: words.first == "get"
+                ? "`stalecast get --version-number \(number)` prints version \(number) of the template."
+                : "Commands about one version take its number as a word of its own, such as `stalecast rollback \(number)`."
+        )
     }
 
     /// The first word of the command line that is no command where one must stand, and the commands there.

@@ -53,6 +53,9 @@ import Testing
         ("edg: {}", "edg", "edge"),
         ("store: {maxversions: 3}", "store.maxversions", "store.maxVersions"),
         ("control: {heartbeat: 3s}", "control.heartbeat", "edge.heartbeat"),
+        ("cluster: {etcd: {}}", "cluster.etcd", "store.etcd"), ("edge: {port: 8080}", "edge.port", "edge.listen"),
+        ("edge: {tls: {cert: a}}", "edge.tls.cert", "edge.tls.certificate"),
+        ("logLevel: debug", "logLevel", "log.level"),
         ("edge: {poll: {maxWaits: 3s}}", "edge.poll.maxWaits", "edge.poll.maxWait"),
         ("topics: [{name: A, scopes: [demo/firebase], key: [a]}]", "topics[0].key", "topics[0].keys"),
     ])

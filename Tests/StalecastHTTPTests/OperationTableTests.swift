@@ -37,7 +37,9 @@ import Testing
         "/v1/projects/p%2FremoteConfig", "/v2/projects/p/remoteConfig", "/v1/projects//remoteConfig", "/v1/webhooks/",
     ])
     func everythingElseIsNotFound(path: String) {
-        #expect(throws: GoogleError.notFound("There is nothing at this path.")) { try find("GET", path) }
+        #expect(throws: GoogleError.notFound("There is nothing at this path; GET /openapi.json lists what there is.")) {
+            try find("GET", path)
+        }
     }
 
     @Test(arguments: ["/v1/%", "/v1/%zz/x", "/%00", "/v1/projects/%ff/remoteConfig"])

@@ -125,7 +125,10 @@ extension Call {
             "stage": .string(stage.rawValue),
         ]
         if let name = query["client"] {
-            let client = ClientIdentity(name).flatMap { book.client($0, in: scope, version) }
+            guard let identity = ClientIdentity(name) else {
+                throw .invalidField("client", "client must be an id: 1 to 128 characters of A-Z a-z 0-9 . _ ~ : @ -")
+            }
+            let client = book.client(identity, in: scope, version)
             object["total"] = .int(client == nil ? 0 : 1)
             object["laggards"] = .array(client.map { [$0.json] } ?? [])
             return json(object)

@@ -62,12 +62,25 @@ extension ConfigurationReading {
         if let option = ConfigurationOption.all.first(where: { $0.path == name }) {
             return note("\(name) must be written as \(option.name) inside \(option.section)", from: origin)
         }
-        let elsewhere = ConfigurationOption.all.first { $0.name == name }
+        let elsewhere =
+            (ConfigurationOption.all.first { $0.name == name }?.path)
+            ?? (ConfigurationSection.all.first { $0.name == name }?.path)
+            ?? otherwiseSpelled(name, in: section)
         let known =
             ConfigurationOption.all.filter { $0.section == section }.map(\.path)
             + ConfigurationSection.all.filter { $0.parent == section }.map(\.path)
-        let nearest = elsewhere?.path ?? nearestName(to: path, of: known, prefix: section)
+        let nearest = elsewhere ?? nearestName(to: path, of: known, prefix: section)
         note("unknown key \(path)\(hint(at: nearest))", from: origin)
+    }
+
+    /// Key path that `name` means by other words: `logLevel` is log.level, `edge.port` edge.listen, `cert` certificate.
+    private func otherwiseSpelled(_ name: String, in section: String) -> String? {
+        let options = ConfigurationOption.all.filter { $0.section == section }
+        if ["port", "address", "bind", "host"].contains(name) { return options.first { $0.name == "listen" }?.path }
+        if name.count >= 4, let longer = options.first(where: { $0.name.hasPrefix(name) }) { return longer.path }
+        guard section.isEmpty else { return nil }
+        return ConfigurationOption.all.first { $0.path.replacing(".", with: "").lowercased() == name.lowercased() }?
+            .path
     }
 
     /// Origin of `node`.

@@ -46,7 +46,9 @@ package struct OperationTable<Handler: Sendable>: Sendable {
     package func find(_ method: String, _ path: Substring) throws(GoogleError) -> Match {
         if path == "*" { return .options(allowed(Array(operations.indices))) }
         let candidates = candidates(try Self.segments(of: path))
-        guard !candidates.isEmpty else { throw .notFound("There is nothing at this path.") }
+        guard !candidates.isEmpty else {
+            throw .notFound("There is nothing at this path; GET /openapi.json lists what there is.")
+        }
         let wanted = method == "HEAD" ? "GET" : method
         if let (index, values) = candidates.first(where: { operations[$0.index].document.method == wanted }) {
             return .operation(operations[index], values)

@@ -71,6 +71,7 @@ struct ExpressionLexer {
         case ">": return .comparison(skipPair("=") ? .greaterOrEqual : .greater)
         case "!": return skipPair("=") ? .comparison(.notEqual) : .not
         case "=" where skipPair("="): return .comparison(.equal)
+        case "=": throw error("'=' is not part of the language here, equal is '=='", at: index)
         case "&" where skipPair("&"): return .and
         case "|" where skipPair("|"): return .or
         default: throw error("\(shownScalar(at: index)) is not part of the language here", at: index)

@@ -79,7 +79,7 @@ struct Publish: AsyncParsableCommand {
         let template = try source.template(for: api.scope.namespace)
         let before = try await api.get()
         let request = source.request(description: description)
-        let etag = ifMatch ?? before.etag
+        let etag = try overwritten(before)
         let checked = try await api.put(request, ifMatch: etag, validateOnly: true, release: staging.query)
         var publishing = Publishing(
             api: api, before: before, content: template, options: options, allowsRemovals: allowRemovals,
@@ -95,6 +95,22 @@ struct Publish: AsyncParsableCommand {
         try await publishing.run({ "Publish to \($0)\(manner)?" }) { () async throws(CommandFailure) in
             try await api.put(request, ifMatch: etag, validateOnly: false, isUrgent: urgent, release: staging.query)
         }
+    }
+}
+
+extension Publish {
+    /// ETag of the version to publish over.
+    ///
+    /// - Throws: ``CommandFailure`` where `--if-match` names another version than the current one.
+    private func overwritten(_ current: ServedTemplate) throws(CommandFailure) -> String {
+        guard let ifMatch else { return current.etag }
+        guard !["*", current.etag, ""].contains(String(ETagSpelling.bare(ifMatch))) else { return ifMatch }
+        throw CommandFailure(
+            .versionMismatch,
+            "--if-match asks for \(ifMatch.printable), and version \(current.version) is current, \(current.etag)",
+            advice:
+                "`stalecast diff current \(file.printable)` shows what you would change in it. Give its ETag to publish "
+                + "over it, or leave --if-match out.")
     }
 }
 

@@ -41,8 +41,28 @@ struct Send: AsyncParsableCommand, ControlOptions {
         let projectID = try project.id()
         let message = try message()
         let path = "/v1/projects/\(projectID)/messages:send"
-        let answer = try await client().send("POST", path, body: ["message": message], changes: true).json()
-        try output.show(answer, ["sent \(answer.word("name", "").printable)"])
+        let client = try client()
+        let answer = try await client.send("POST", path, body: ["message": message], changes: true).json()
+        if output.isJSON { return try output.json(answer) }
+        try output.line("sent \(answer.word("name", "").printable)")
+        if condition == nil { await report(projectID, client) }
+    }
+
+    /// Says how many subscribers the topic has. A key that may publish need not be able to read: then it says nothing.
+    private func report(_ project: ProjectID, _ client: ControlClient) async {
+        guard let answer = try? await client.send("GET", "/v1/projects/\(project)/topics").json() else { return }
+        let topics = answer.items("topics").filter { $0.word("name") == words[0] }
+        if topics.isEmpty {
+            return output.remark(
+                "no topic of project \(project) is called \(words[0].printable), so nobody heard it; `stalecast topics` lists "
+                    + "them")
+        }
+        // The same subscribers hear a topic that is bound to several namespaces.
+        let counts = topics.map { ($0["subscribers"]?.object?.members ?? []).reduce(0) { $0 + ($1.value.int64 ?? 0) } }
+        let count = counts.max() ?? 0
+        output.remark(
+            "\(words[0].printable) has \(PublishCounts.grouped(count)) subscriber\(count == 1 ? "" : "s") now"
+                + (count == 0 ? ", and later ones do not get it" : ""))
     }
 
     private func message() throws(CommandFailure) -> JSONValue {

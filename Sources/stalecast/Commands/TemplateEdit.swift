@@ -37,7 +37,9 @@ package struct TemplateEdit {
             let known = parameter["conditionalValues"]?.object?.keys ?? []
             throw CommandFailure(
                 .notFound, "\(name) has no value for the condition \(condition)",
-                advice: known.isEmpty ? nil : "It has some for: \(known.joined(separator: ", ")).")
+                advice: known.isEmpty
+                    ? "It has its default alone; `stalecast set \(name)=VALUE --condition NAME` gives it another."
+                    : "It has some for: \(known.joined(separator: ", ")).")
         }
         return value
     }
@@ -105,7 +107,8 @@ package struct TemplateEdit {
         return CommandFailure(
             .notFound, "there is no \(word) \(name)",
             advice: near.map { "Did you mean \($0)?" }
-                ?? (known.isEmpty || known.count > 20 ? nil : "There is: \(known.sorted().joined(separator: ", ")).")
-        )
+                ?? (known.isEmpty || known.count > 20 ? "" : "There is: \(known.sorted().joined(separator: ", ")). ")
+                + (word == "condition"
+                    ? "`stalecast edit` adds one to the template." : "`stalecast set --create TYPE` makes one."))
     }
 }

@@ -54,8 +54,27 @@ struct TemplateFile {
                 problem.message.contains(problem.path) ? problem.message : "\(problem.path): \(problem.message)"
             }
             let more = error.omitted > 0 ? ["… and \(error.omitted) more"] : []
-            throw CommandFailure(.refused, "\(path) is not a valid template", problems: problems + more)
+            throw CommandFailure(
+                .refused, "\(path) is not a valid template", problems: problems + more,
+                advice: advice(on: error.problems))
         }
+    }
+
+    /// Advice where the problems do not say how it is written.
+    private func advice(on problems: [TemplateProblem]) -> String? {
+        let members = document.object?.keys ?? []
+        func has(_ words: String) -> Bool { problems.contains { $0.message.contains(words) } }
+        if has("are not valid condition names") {
+            let names = (document["conditions"]?.array ?? []).compactMap { $0["name"]?.string?.printable }
+            return
+                "Each needs an entry in conditions, such as {\"name\":\"ios\",\"expression\":\"device.os == 'ios'\"}; "
+                + (names.isEmpty ? "there is none." : "there are: \(names.prefix(20).joined(separator: ", ")).")
+        }
+        let parts = ["parameters", "parameterGroups", "conditions", "version"]
+        guard !members.contains(where: parts.contains) || has("an object is expected, not") else { return nil }
+        return
+            "One value is written {\"parameters\":{\"x\":{\"defaultValue\":{\"value\":\"3\"}}}}. `stalecast get` prints the "
+            + "current template, `stalecast set x=3` changes one value."
     }
 
     /// Body of the request.

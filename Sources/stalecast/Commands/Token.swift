@@ -42,7 +42,9 @@ extension Token {
             do {
                 try TokenFile.rotate(directory: directory.path)
             } catch {
-                throw CommandFailure(.refused, "no new token: \(error)")
+                throw CommandFailure(
+                    .refused, "no new token: \(error)",
+                    advice: "--data DIR names the daemon's data directory; run as the user that runs the daemon.")
             }
             // Without a daemon there is no process to tell.
             guard let endpoints = try? directory.endpoints(), endpoints.isRunning, let process = endpoints.process

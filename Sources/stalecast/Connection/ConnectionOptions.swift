@@ -62,7 +62,11 @@ struct ConnectionOptions: ParsableArguments, DaemonPlace {
         if let tokenFile { return try ControlToken(readFrom: tokenFile) }
         let surroundings = try Surroundings.current.get()
         if let secret = surroundings.token {
-            return try ControlToken(checking: secret, from: "$STALECAST_TOKEN", advice: "")
+            return try ControlToken(
+                checking: secret, from: "$STALECAST_TOKEN",
+                advice:
+                    "A token or key is one word of visible ASCII. Unset the variable to take control.token of the data "
+                    + "directory, or name a file with --token-file FILE.")
         }
         return try ControlToken(
             readFrom: surroundings.value(.tokenFile, isPlaced: isPlaced) ?? surroundings.tokenFileOfDaemon(
@@ -171,8 +175,7 @@ struct ControlToken: Sendable {
         secret = text.trimmingCharacters(in: .whitespacesAndNewlines)
         file = origin
         guard !secret.isEmpty, secret.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
-            throw CommandFailure(
-                .tokenRefused, "\(file) holds no control token", advice: advice.isEmpty ? nil : advice)
+            throw CommandFailure(.tokenRefused, "\(file) holds no control token", advice: advice)
         }
     }
 }

@@ -49,7 +49,18 @@ extension CommandFailure {
             return
         }
         switch failure.reason {
-        case .refused, .unreachable, .dns, .dnsTimeout, .connectTimeout:
+        case .dns, .dnsTimeout:
+            self.init(
+                .unreachable, "the host of \(place) has no address",
+                advice:
+                    "Is its name spelled right, and does DNS answer here? `getent hosts NAME` asks as this command does."
+            )
+        case .tls where isMissing(address.caFile):
+            self.init(
+                .unreachable, "no TLS connection to \(place): \(failure.detail)",
+                advice: "Name a PEM file with --ca-file FILE, or correct $STALECAST_CA_FILE, $CURL_CA_BUNDLE or "
+                    + "$SSL_CERT_FILE.")
+        case .refused, .unreachable, .connectTimeout:
             self.init(
                 .unreachable, "nobody answers at \(place)",
                 advice: "Is the daemon running? Start it with `stalecast serve`.")
@@ -70,6 +81,8 @@ extension CommandFailure {
         }
     }
 }
+
+private func isMissing(_ file: String?) -> Bool { file.map { access($0, R_OK) != 0 } ?? false }
 
 extension OutboundFailure {
     /// Outcome, for the brackets of a sentence.

@@ -156,7 +156,7 @@ def test_an_etag_out_of_date_is_exit_code_5(cli):
     etag = cli.json("publish", cli.file(marked("one")))["etag"]
     cli("publish", cli.file(marked("two")), "--if-match", etag)
     text = cli("publish", cli.file(marked("three")), "--if-match", etag, code=MISMATCH)
-    assert "VERSION_MISMATCH" in text.err
+    assert "version 2 is current, etag-" in text.err
     cli("publish", cli.file(marked("four")), "--if-match", "*")
     assert cli.json("versions")["versions"][0]["updateType"] == "FORCED_UPDATE"
 
