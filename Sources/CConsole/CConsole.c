@@ -31,6 +31,9 @@ static const uint8_t now_js[] = {
 static const uint8_t timeline_js[] = {
 #embed "web/timeline.js"
 };
+static const uint8_t reach_js[] = {
+#embed "web/reach.js"
+};
 static const uint8_t strip_js[] = {
 #embed "web/strip.js"
 };
@@ -80,6 +83,7 @@ static const struct cconsole_file files[] = {
     FILE_OF(diff_js, "diff.js"),
     FILE_OF(now_js, "now.js"),
     FILE_OF(timeline_js, "timeline.js"),
+    FILE_OF(reach_js, "reach.js"),
     FILE_OF(strip_js, "strip.js"),
     FILE_OF(search_js, "search.js"),
     FILE_OF(records_js, "records.js"),

@@ -153,6 +153,22 @@ def shipped(tmp_path_factory):
     return str(directory / "stalecast")
 
 
+@pytest.fixture
+def clock(tool, tmp_path):
+    """`clock(seconds)` sets a daemon's clock so far ahead of the machine's; `clock.more` is that daemon's environment."""
+    library, steps = tmp_path / "clock_offset.so", tmp_path / "steps"
+    subprocess.run([tool("cc"), "-O2", "-shared", "-fPIC", "-o", library,
+                    REPOSITORY / "Tests/e2e/harness/clock_offset.c"], check=True)
+
+    def set_(seconds):
+        with open(steps, "r+b" if steps.exists() else "wb") as file:
+            file.write(int(seconds).to_bytes(8, "little", signed=True))
+
+    set_(0)
+    set_.more = {"LD_PRELOAD": str(library), "CLOCK_OFFSET_FILE": str(steps)}
+    return set_
+
+
 @pytest.fixture(scope="session")
 def tool():
     """`tool("nginx")`: path of an installed program, else the test is skipped loudly."""

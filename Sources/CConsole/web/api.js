@@ -1,4 +1,5 @@
 // Control's API, and whether it answers.
+import {clock} from "./dom.js"
 
 /** Of `/console/session`. */
 export let session = {signedIn: false}
@@ -36,6 +37,9 @@ async function send(method, path, {body, headers, signal} = {}) {
     throw new Silence()
   }
   if (isDown) { isDown = false; tell("up") }
+  // To the second, and some time under way: less than that is no difference.
+  const ahead = Date.parse(answer.headers.get("Date")) - Date.now()
+  clock.ahead = Math.abs(ahead) > 5000 ? ahead : 0
   const text = await answer.text()
   let json = null
   try { json = text ? JSON.parse(text) : null } catch { /* not JSON: metrics */ }
@@ -103,6 +107,8 @@ export const path = (scope, rest) =>
 export const may = (scope, action) => scope.actions.includes(action)
 /** What may be read is only a part of the project: no topics, no webhooks. */
 export const partial = "This is of all of a project, and your grants are for a part of it."
+/** A principal as people say it. */
+export const holder = principal => principal === "bootstrap" ? "control token" : principal ?? ""
 /** The command line's words for a scope. */
 export const flags = scope => ` --project ${scope.project} --namespace ${scope.namespace}`
 

@@ -112,6 +112,16 @@ function frame(name, scope) {
     h("div", {class: "who"}, button("Search", find, {class: "plain", "aria-keyshortcuts": "Control+K Meta+K", title: "Ctrl-K or ⌘K"}),
       h("span", {id: "wire", class: isDown ? "down" : "up"}, isDown ? "disconnected" : "connected"),
       theme(), button("Sign out", signOut, {class: "plain", title: who()})))
+  // On a phone the names of the screens are one line that moves sideways.
+  bar.querySelector("[aria-current]")?.scrollIntoView({block: "nearest", inline: "center"})
+}
+
+/** Says that what is shown is old: figures that stand still look like figures of now. */
+function outage() {
+  document.getElementById("outage")?.remove()
+  document.body.classList.toggle("old", isDown)
+  if (isDown) bar.after(h("p", {id: "outage", class: "state error"}, "The daemon does not answer. What is shown is from before ",
+    h("b", null, new Date().toLocaleTimeString("en-GB")), "; this page tries again by itself."))
 }
 
 // What fails, beside the names of the screens that say why
@@ -189,6 +199,7 @@ observe(event => {
     isDown = event === "down"
     const wire = document.getElementById("wire")
     if (wire) replace(wire, isDown ? "disconnected" : "connected").className = event
+    outage()
     say(isDown ? "The daemon does not answer; trying again." : "The daemon answers again.")
     // What is shown goes on by itself; a dialog over it, and a draft under it, are left alone.
     if (!isDown && session.signedIn && main.querySelector(".state.error, .state.loading") && !document.querySelector("dialog")) go()

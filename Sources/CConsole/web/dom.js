@@ -58,14 +58,19 @@ export function bytes(number) {
   return `${number} bytes`
 }
 
-const moments = new Intl.DateTimeFormat("en-GB", {dateStyle: "medium", timeStyle: "medium"})
+/** Milliseconds that the daemon's clock is ahead of this machine's; times of the daemon are compared with its own. */
+export const clock = {ahead: 0, now() { return Date.now() + this.ahead }}
 
-/** A moment as its distance from now, with the moment itself in its title. */
+const moments = new Intl.DateTimeFormat("en-GB", {day: "numeric", month: "short", year: "numeric", hour: "2-digit", minute: "2-digit",
+  second: "2-digit", timeZoneName: "short"})
+const dates = new Intl.DateTimeFormat("en-GB", {day: "numeric", month: "short", hour: "2-digit", minute: "2-digit"})
+
+/** A moment as its distance from now, from a day on as its date; the moment itself is in its title. */
 export function moment(text) {
   const date = new Date(text)
   if (!text || Number.isNaN(date.getTime())) return "–"
-  const ms = Date.now() - date
-  const words = Math.abs(ms) < 2000 ? "now" : ms > 0 ? `${coarse(ms)} ago` : `in ${coarse(-ms)}`
+  const ms = clock.now() - date
+  const words = Math.abs(ms) < 2000 ? "now" : Math.abs(ms) > 86400e3 ? dates.format(date) : ms > 0 ? `${coarse(ms)} ago` : `in ${coarse(-ms)}`
   return h("time", {datetime: text, title: moments.format(date)}, words)
 }
 
@@ -201,7 +206,7 @@ export function table({label, columns, key, empty, sort, filter = true, most = 2
         const cell = h(index === 0 ? "th" : "td", {scope: index === 0 ? "row" : null, role: index === 0 ? "rowheader" : "cell",
           class: column.numeric ? "numeric" : null, "data-label": column.label ?? null},
         column.cell ? column.cell(row) : given(column.value(row)))
-        cell.classList.toggle("vacant", cell.textContent === "")
+        cell.classList.toggle("vacant", ["", "–"].includes(cell.textContent))
         return cell
       }))
       line.key = key(row)

@@ -1,7 +1,8 @@
 // What is going on: the newest version's way to its audience, who listens, what was delivered.
 import {h, replace, facts, chip, count, given, moment, plural, share, span, state, table, say} from "./dom.js"
-import {api, each, flags, knows, partial, path, read, session, watch} from "./api.js"
+import {api, each, flags, knows, may, partial, path, read, scopeName, session, watch} from "./api.js"
 import {changeList, difference} from "./diff.js"
+import {leftWords, reach, reachWords, stateChip} from "./reach.js"
 import * as releases from "./release.js"
 import * as timeline from "./timeline.js"
 
@@ -12,7 +13,8 @@ export function show({content, scope, offer, fresh, link, status}) {
   offer(null, `stalecast propagation status${flags(scope)}`)
   if (!knows("propagation:watch")) offer(null, `stalecast status`)
   const own = new OwnCurve()
-  let latest, told, listening, changesOf
+  const mayRollBack = may(scope, "publish") && !scope.fedBy && !scope.needsApproval
+  let latest, told, listening, changesOf, listed, rows = []
 
   function take(seen) {
     if (seen.versionNumber !== latest?.versionNumber) own.begin(seen)
@@ -30,7 +32,7 @@ export function show({content, scope, offer, fresh, link, status}) {
     }
     // Events lack the names too; what is there stays, with the focus that may be in it.
     if (changesOf !== seen.versionNumber) {
-      replace(changes, seen.changedKeys ? changed(seen, link) : null)
+      replace(changes, seen.changedKeys ? changed(seen, link, mayRollBack) : null)
       if (seen.changedKeys) compare(seen)
     }
     if (seen.changedKeys) changesOf = seen.versionNumber
@@ -41,7 +43,25 @@ export function show({content, scope, offer, fresh, link, status}) {
     replace(chart, (seen.partial ? null : convergence(curve, audiences(seen), age)) ?? state("empty", quietly(seen)))
     replace(figures, populations(seen))
     const sentence = head.textContent
-    if (told !== seen.versionNumber + seen.state) { told = seen.versionNumber + seen.state; say(sentence) }
+    const stage = seen.versionNumber + seen.state + (seen.release?.state ?? "")
+    if (told !== stage) { told = stage; say(sentence) }
+    // What the stream says moves the newest row; the others change when this one begins or ends.
+    versions.update(rows.map(row => row.versionNumber === seen.versionNumber ? {...row, ...seen} : row))
+    if (listed !== stage) list(stage)
+  }
+
+  /** Reads the last versions. One that fails is repeated with what is heard next. */
+  async function list(stage) {
+    listed = stage
+    try {
+      const authors = (await read(path(scope, ":listVersions?pageSize=12"))).versions ?? []
+      replace(about, story(authors.find(one => one.versionNumber === latest.versionNumber)))
+      if (knows("propagation:list")) {
+        const of = new Map(authors.map(one => [one.versionNumber, one]))
+        rows = (await read(path(scope, "/propagation:list?pageSize=12"))).propagations.map(row => ({...of.get(row.versionNumber), ...row}))
+      } else rows = authors
+      versions.update(rows)
+    } catch (error) { listed = undefined; if (error.status) replace(past, state("error", error.message)) }
   }
 
   /** Shows what the newest version changed, value by value. */
@@ -53,16 +73,6 @@ export function show({content, scope, offer, fresh, link, status}) {
     if (list.length) changes.append(h("details", {open: list.length <= 3}, h("summary", null, "What changed"), changeList(list)))
   }
 
-  const failed = error => { if (!content.contains(head)) replace(content, state("error", error.message)) }
-  const ends = [release.end, line.end]
-  if (!knows("propagation:watch")) {
-    ends.push(each(1000, async signal => take(await read(path(scope, "/propagation"), {signal})), failed))
-  } else {
-    const first = signal => read(path(scope, "/propagation"), {signal}).then(take)
-    ends.push(each(3000, first, failed))
-    ends.push(watch(path(scope, "/propagation:watch?follow=true"), {progress: take}, () => {}))
-  }
-
   // Who listens, and what came before
 
   const versions = table({label: "Last versions", key: row => row.versionNumber, filter: false, empty: "No version yet.", columns: [
@@ -72,11 +82,9 @@ export function show({content, scope, offer, fresh, link, status}) {
       cell: row => moment(row.announceTime ?? row.updateTime)},
     ...(knows("propagation:list") ? [
       {name: "state", label: "State", value: row => row.state ?? "", cell: row => row.state ? stateChip(row) : "–"},
-      {name: "streams", label: "Streams", numeric: true, value: row => row.streams?.audience ?? 0,
-        cell: row => count(row.streams?.audience)},
+      {name: "reached", label: "Reached", value: reachWords},
       {name: "sent99", label: "99 % sent", numeric: true, value: row => row.times?.sent?.t99 ?? 1e9,
         cell: row => seconds(row.times?.sent?.t99)},
-      {name: "left", label: "Left", numeric: true, value: row => row.clients?.left ?? 0, cell: row => count(row.clients?.left)},
       {name: "fetched99", label: "99 % fetched", numeric: true, value: row => row.times?.fetched?.t99 ?? 1e9,
         cell: row => seconds(row.times?.fetched?.t99)},
       {name: "who", label: "Who", value: row => who(row)},
@@ -95,27 +103,26 @@ export function show({content, scope, offer, fresh, link, status}) {
   ]})
   replace(past, h("h2", null, "Last versions"), versions)
   replace(topics, h("h2", null, "Who listens"), scope.wholeProject ? listeners : state("missing", partial))
-  let seen
+  const failed = error => { if (!content.contains(head)) replace(content, state("error", error.message)) }
+  const ends = [release.end, line.end]
+  if (!knows("propagation:watch")) {
+    ends.push(each(1000, async signal => take(await read(path(scope, "/propagation"), {signal})), failed))
+  } else {
+    const first = signal => read(path(scope, "/propagation"), {signal}).then(take)
+    ends.push(each(3000, first, failed))
+    ends.push(watch(path(scope, "/propagation:watch?follow=true"), {progress: take}, () => {}))
+  }
+
   if (scope.wholeProject) ends.push(each(2000, async signal => {
-    const list = (await api("GET", `/v1/projects/${scope.project}/topics`, {signal})).json.topics
-    const own = list.filter(topic => topic.scopes.some(name => name.endsWith("/" + scope.namespace) || name === scope.namespace))
+    const all = (await api("GET", `/v1/projects/${scope.project}/topics`, {signal})).json.topics
+    const own = all.filter(topic => topic.scopes.some(name => name.endsWith("/" + scope.namespace) || name === scope.namespace))
     listeners.update(own)
     const sum = own.reduce((sum, topic) => sum + total(topic.subscribers), 0)
     if (listening === sum) return
     listening = sum
     if (latest && latest.versionNumber !== "0") replace(head, headline(latest, listening, link))
   }, error => { if (error.status) replace(topics, state("error", error.message)) }))
-  status(seen => replace(faults, failing(seen, link)))
-  ends.push(each(1000, async signal => {
-    if (seen === latest?.versionNumber) return
-    seen = latest?.versionNumber
-    const listed = (await read(path(scope, ":listVersions?pageSize=12"), {signal})).versions ?? []
-    replace(about, story(listed.find(one => one.versionNumber === seen)))
-    if (!knows("propagation:list")) return versions.update(listed)
-    const authors = new Map(listed.map(one => [one.versionNumber, one]))
-    const {propagations} = await read(path(scope, "/propagation:list?pageSize=12"), {signal})
-    versions.update(propagations.map(row => ({...authors.get(row.versionNumber), ...row})))
-  }, error => { seen = undefined; if (error.status) replace(past, state("error", error.message)) }))
+  status(seen => { replace(faults, failing(seen, link)); line.heard(seen) })
   return () => ends.forEach(end => end())
 }
 
@@ -137,25 +144,19 @@ function keyList({changedKeys, changedKeyCount}) {
 }
 
 /** Which parameters a version changed, with the way to their values; nothing where none did. */
-function changed({changedKeys, changedKeyCount, versionNumber, previousVersionNumber}, link) {
-  if (!changedKeys.length) return null
+function changed({changedKeys, changedKeyCount, versionNumber, previousVersionNumber, release}, link, mayRollBack) {
+  const before = Number(previousVersionNumber) ? previousVersionNumber : null
+  const back = before && mayRollBack && !(release?.versionNumber === versionNumber)
+    ? [" · ", h("a", {href: link("versions", {rollback: before})}, `roll back to version ${before} …`)] : null
+  if (!changedKeys.length) return back ? h("p", {class: "quiet"}, "changed no parameter", back) : null
   const shown = changedKeys.slice(0, 6)
   return h("p", {class: "quiet"}, "changed ", shown.map((key, place) => [place ? ", " : "", h("code", null, given(key, 60))]),
     changedKeyCount > shown.length ? ` and ${count(changedKeyCount - shown.length)} more` : null,
-    previousVersionNumber ? [" · ", h("a", {href: link("versions", {from: previousVersionNumber, to: versionNumber})}, "compare")] : null)
+    before ? [" · ", h("a", {href: link("versions", {from: before, to: versionNumber})}, "compare")] : null, back)
 }
 
 const total = subscribers => Object.values(subscribers).reduce((sum, number) => sum + number, 0)
 const seconds = number => number === null || number === undefined ? "–" : span(number * 1000)
-
-/** A chip for a propagation's state. */
-export function stateChip(row) {
-  const isEmpty = !row.streams?.audience && !row.clients?.audience
-  // A stage that has converged is not the whole audience.
-  const isStage = row.state === "CONVERGED" && releases.isUnderWay(row)
-  const tone = isEmpty || isStage ? "" : {SPREADING: "warn", CONVERGED: "good", LEFT: "warn"}[row.state] ?? ""
-  return chip(row.state.toLowerCase().replaceAll("_", " ") + (isStage ? " at this stage" : row.partial ? ", partial" : ""), tone)
-}
 
 /** How many fail, by the screen that says why. */
 export function failures(status) {
@@ -168,34 +169,39 @@ export function failing(status, link) {
   const ill = failures(status).webhooks, sources = (status.sources ?? []).filter(source => source.error)
   return [
     ill ? h("p", {class: "state error"}, h("a", {href: link("webhooks")}, plural(ill, "webhook")),
-      ill === 1 ? " fails or is disabled." : " fail or are disabled.") : null,
-    sources.length ? h("p", {class: "state error"}, h("a", {href: link("sources")}, plural(sources.length, "source")),
-      sources.length === 1 ? " fails: " : " fail: ", given(sources[0].error.message, 160)) : null]
+      ill === 1 ? " fails or is disabled" : " fail or are disabled", everywhere() ? ` (${everywhere()}).` : ".") : null,
+    sources.length ? h("div", {class: "state error"}, sources.slice(0, 3).map(source => h("p", null,
+      h("a", {href: link("sources")}, `Source of ${scopeName(source)}`), " fails: ", given(source.error.message, 160))),
+      sources.length > 3 ? h("p", null, `${count(sources.length - 3)} more.`) : null) : null]
 }
 
-const audiences = seen => ({
-  sent: seen.streams.audience - (seen.streams.left ?? 0), received: seen.streams.audience - (seen.streams.left ?? 0),
-  ...(seen.clients ? {fetched: seen.clients.audience - seen.clients.left, active: seen.clients.audience - seen.clients.left} : {})})
+/** What is counted for the whole daemon says so where there are several projects. */
+export const everywhere = () => new Set((session.scopes ?? []).map(scope => scope.project)).size > 1 ? "all projects counted" : ""
+
+function audiences(seen) {
+  const clients = seen.clients?.audience ? reach(seen).whole : 0, streams = seen.streams.audience - (seen.streams.left ?? 0)
+  return {sent: streams, received: streams, ...(clients ? {fetched: clients, active: clients} : {})}
+}
 
 function headline(seen, listening, link) {
-  const {streams, clients} = seen
+  const {clients} = seen, far = reach(seen)
   const version = h("b", null, `version ${seen.versionNumber}`)
   const badge = seen.state ? [" ", stateChip(seen)] : null
   const when = seen.announceTime ? [", announced ", moment(seen.announceTime)] : null
-  if (clients?.audience - clients?.left > 0) {
-    const all = clients.audience - clients.left, t99 = seen.times?.fetched?.t99, known = all - (clients.unknown ?? 0)
-    const doubt = clients.unknown ? ` · ${count(clients.unknown)} unknown since the restart` : null
-    return h("p", null, known > 0 ? [h("strong", null, doubt ? `${count(clients.fetched)} of ${count(all)}` : share(clients.fetched, all)),
+  const gone = far.left ? [" · ", h("b", {class: "warned"}, leftWords(far))] : null
+  if (far.whole > 0 && far.noun === "client") {
+    const t99 = seen.times?.fetched?.t99
+    const doubt = far.unknown ? ` · ${count(far.unknown)} unknown since the restart` : null
+    return h("p", null, far.unknown < far.whole ? [h("strong", null, doubt ? `${count(far.part)} of ${count(far.whole)}` : share(far.part, far.whole)),
       releases.isUnderWay(seen) ? " of the clients that were told have " : " of the clients have ", version] : [version, ": how many clients have it is not known"],
       t99 ? ` · 99 % after ${span(t99 * 1000)}` : null, doubt,
-      clients.behind ? [" · ", h("a", {href: link("clients", {stage: "fetched"})}, `${count(clients.behind)} behind`)] : null,
+      clients.behind ? [" · ", h("a", {href: link("clients", {stage: "fetched"})}, `${count(clients.behind)} behind`)] : null, gone,
       clients.failed ? ` · ${plural(clients.failed, "client")} failed` : null, when, badge)
   }
-  const all = streams.audience - (streams.left ?? 0)
-  if (all > 0) return h("p", null, h("strong", null, share(streams.sent, all)), " of the streams were sent ", version,
+  if (far.whole > 0) return h("p", null, h("strong", null, share(far.part, far.whole)), " of the streams were sent ", version,
     seen.milliseconds ? ` within ${span(seen.milliseconds)}` : null,
-      streams.sent < all ? ` · ${count(all - streams.sent)} read too slowly` : null, when, badge)
-  const nobody = clients?.audience ? [`All ${plural(clients.audience, "client")} left without `, version]
+      far.part < far.whole ? ` · ${count(far.whole - far.part)} read too slowly` : null, gone, when, badge)
+  const nobody = far.audience ? [`All ${plural(far.audience, far.noun)} left without `, version]
     : listening === 0 ? ["No client listens: ", version, " is current"]
     : releases.isUnderWay(seen) ? [version, " is released in stages. No client that was told of it was connected"]
     : [version, seen.partial ? " is current; no client came back yet" : " is current. No client was connected when it was announced"]
@@ -230,7 +236,7 @@ function populations({streams, clients, times, polls, webhooks, fetches, fetchWi
         ["active", count(clients.active) + t("active")],
       ["behind", count(clients.behind)], clients.unknown ? ["unknown", `${count(clients.unknown)} since the restart`] : null,
       ["failed", clients.failed ? chip(count(clients.failed), "bad") : "0"],
-        ["left", count(clients.left)],
+        ["left without it", clients.left ? chip(count(clients.left), "warn") : "0"],
       ["streams without a name", count(clients.unidentifiedStreams)],
       clients.sampling?.rate < 1 && ["counted",
         `every ${Math.round(1 / clients.sampling.rate)}th, ± ${(clients.sampling.error * 200).toFixed(2)} points`],

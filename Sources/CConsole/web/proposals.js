@@ -22,7 +22,7 @@ export function section(scope, changed) {
     {name: "base", label: "Over", numeric: true, value: row => Number(row.baseVersion), cell: row => `version ${row.baseVersion}`},
     {name: "when", label: "When", value: row => row.createTime, cell: row => moment(row.createTime)},
     {name: "at", label: "Publishes", value: row => row.publishTime ?? "",
-      cell: row => row.publishTime && row.state === "OPEN" ? ["by itself ", moment(row.publishTime)] : row.state === "OPEN" ? "when approved" : ""},
+      cell: row => row.stale ? "not any more" : row.publishTime && row.state === "OPEN" ? ["by itself ", moment(row.publishTime)] : row.state === "OPEN" ? "when approved" : ""},
     {name: "who", label: "Author", value: row => who(row.author), cell: row => h("span", {title: row.author.principal}, given(who(row.author), 60))},
     {name: "decided", label: "Decided by", value: row => who(row.decision),
       cell: row => row.decision ? h("span", {title: row.decision.principal}, given(who(row.decision), 60)) : null},
@@ -37,7 +37,7 @@ export function section(scope, changed) {
     list.update(proposals)
     replace(part, h("h2", null, "Proposals"),
       scope.needsApproval ? h("p", {class: "quiet"}, "Two people publish here: one proposes, another approves.") : null, list,
-      h("p", null, button(all ? "Only open ones" : "Decided ones too", () => { all = !all; load().catch(failed) }, {class: "plain"})))
+      h("p", null, button(all ? "Only open proposals" : "Show decided proposals too", () => { all = !all; load().catch(failed) }, {class: "plain"})))
   }
 
   async function review(number) {

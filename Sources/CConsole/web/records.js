@@ -1,6 +1,6 @@
 // What is kept of people's doings: messages sent by hand, keys, and the audit log.
 import {h, replace, button, chip, choice, copy, dialog, field, given, moment, state, table} from "./dom.js"
-import {api, each, flags, knows, partial, read, session} from "./api.js"
+import {api, each, flags, holder, knows, partial, read, session} from "./api.js"
 
 const refusedHere = "Keys and the audit log are for those who may operate the daemon."
 
@@ -126,6 +126,6 @@ export const audit = {show({content, scope, offer, fresh}) {
 
 /** The person, and the credential where it says more. */
 function who({actor = "stalecast", user}) {
-  const holder = actor === "bootstrap" ? "control token" : actor
-  return user && user !== holder ? `${user} (${holder})` : holder
+  const credential = holder(actor)
+  return user && user !== credential ? `${user} (${credential})` : credential
 }

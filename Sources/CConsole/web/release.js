@@ -1,12 +1,12 @@
 // Versions that reach their clients in stages: where one stands, what happened, the ways on; and how a publish becomes one.
 import {h, replace, button, chip, count, dialog, field, given, moment, plural, state, table, say} from "./dom.js"
-import {api, each, knows, may, path, read} from "./api.js"
+import {api, each, holder, knows, may, path, read} from "./api.js"
 
 /** Whether the daemon has them. */
 export const known = () => knows("remoteConfig/release")
 
 const tones = {RAMPING: "warn", BAKING: "warn", PAUSED: "bad", RELEASED: "good", ROLLED_BACK: "bad"}
-const words = text => String(text ?? "").toLowerCase().replaceAll("_", " ")
+const words = text => text === "TOO_LITTLE" ? "too few yet" : String(text ?? "").toLowerCase().replaceAll("_", " ")
 const percent = number => `${Math.round(number * 100) / 100} %`
 const isOver = release => ["RELEASED", "ROLLED_BACK", "SUPERSEDED"].includes(release.state)
 const told = release => release.events.at(-1)?.percent ?? release.percent
@@ -25,7 +25,7 @@ export function section(scope) {
     {name: "when", label: "When", value: row => row.at, cell: row => moment(row.at)},
     {name: "what", label: "What", value: row => words(row.kind)},
     {name: "stage", label: "Stage", numeric: true, value: row => row.percent, cell: row => percent(row.percent)},
-    {name: "who", label: "By", value: row => row.by},
+    {name: "who", label: "By", value: row => holder(row.by)},
     {name: "why", label: "Why", value: row => row.reason ?? ""},
     {name: "figures", label: "Figures", value: row => row.figures ? gateFigures(row.figures) : ""}]})
   let seen, shown, stop
@@ -133,7 +133,7 @@ function gateCharts() {
         `${(width - (points.length - 1 - index) * width / (most - 1)).toFixed(1)},${y(Math.max(0, value))}`).join(" ")}) : null
     }
     return h("figure", null, h("figcaption", null, h("b", null, gate.name), " ", points.length ? gateFigures(gate) : words(gate.verdict)),
-      h("svg", {class: "curve", viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": `${gate.name}: ${gateFigures(gate) || words(gate.verdict)}`},
+      h("svg", {class: "curve", viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", role: "img", "aria-label": `${gate.name}: ${gateFigures(gate) || words(gate.verdict)}`},
         h("line", {class: "limit", x1: 0, x2: width, y1: y(gate.limit ?? 0), y2: y(gate.limit ?? 0)}), line("untold", "sent"), line("told", "active")))
   }
 

@@ -20,13 +20,13 @@ export const sources = {show({content, offer, fresh}) {
       cell: row => h("code", null, given(row.place, 100))},
     {name: "state", label: "State", value: row => row.error?.message ?? "well", cell: row => row.error
       ? [chip(row.error.reason.replaceAll("_", " "), "bad"), " ", given(row.error.message, 200),
-        ` · ${plural(row.error.failures, "failure")} since `, moment(row.error.since)] : chip("well", "good")},
+        ` · ${plural(row.error.failures, "failure")} in a row, the first `, moment(row.error.since)] : chip("well", "good")},
     {name: "version", label: "Origin's version", value: row => row.originVersionNumber ?? "",
       cell: row => row.originVersionNumber ?? "–"},
-    {name: "success", label: "Last success", value: row => row.lastSuccess ?? "", cell: row => moment(row.lastSuccess)},
+    {name: "success", label: "Last success", value: row => row.lastSuccess ?? "", cell: row => row.lastSuccess ? moment(row.lastSuccess) : "not since the start"},
     {name: "change", label: "Last change", value: row => row.lastChange ?? "", cell: row => moment(row.lastChange)},
     {name: "next", label: "Next look", numeric: true, value: row => row.nextLookSeconds,
-      cell: row => row.nextLookSeconds === undefined ? "–" : span(row.nextLookSeconds * 1000)},
+      cell: row => row.nextLookSeconds === undefined ? "–" : `in ${span(row.nextLookSeconds * 1000)}`},
     {name: "looks", label: "Looks", numeric: true, value: row => row.looks, cell: row => count(row.looks)},
     {name: "adopted", label: "Adopted", numeric: true, value: row => row.adopted, cell: row => count(row.adopted)}]})
   return each(2000, async signal => {
@@ -41,7 +41,7 @@ export const sources = {show({content, offer, fresh}) {
 export const health = {show({content, offer, fresh, link}) {
   offer(null, "stalecast status")
   if (!guarded(content)) return
-  const head = h("div", {class: "headline"}), cards = h("div", {class: "columns"}), certificates = h("section")
+  const head = h("div", {class: "headline"}), whose = h("p", {class: "quiet"}), cards = h("div", {class: "columns"}), certificates = h("section")
   const nodes = table({label: "Nodes", key: row => row.id, filter: false, empty: "No node has been heard of yet.", columns: [
     {name: "id", label: "Node", value: row => row.id}, {name: "role", label: "Role", value: row => row.role ?? "core"},
     {name: "control", label: "Control", value: row => row.advertise ?? "–"},
@@ -70,7 +70,11 @@ export const health = {show({content, offer, fresh, link}) {
       failing(seen, link),
       seen.notReady?.length ? h("ul", null, seen.notReady.map(reason => h("li", null, reason))) : null)
     const named = object => Object.entries(object ?? {}).filter(([, number]) => number).map(([name, number]) => `${count(number)} ${name.replaceAll("_", " ")}`).join(", ") || "none"
-    const card = (title, pairs) => h("section", {class: "card"}, h("h2", null, title), facts(pairs))
+    const card = (title, pairs) => h("section", {class: "card"}, h("h2", null, title,
+      cluster ? h("span", {class: "quiet"}, " of this node") : null), facts(pairs))
+    // The strip above the page counts the clients of all nodes; a card beside it must not seem to.
+    replace(whose, cluster ? ["The cards count what this node did: ", h("b", null, cluster.node ?? "?"),
+      ". The strip above counts the clients of all nodes; of each node the table below has its part."] : null)
     replace(cards,
       card("Edge", [["connections", count(edge.connections)], ["streams", count(edge.streams)], ["polls", count(edge.polls)],
         ["deliveries", `${count(edge.deliveries)}${rate === null ? "" : ` · ${count(rate)} a second`}`],
@@ -88,7 +92,7 @@ export const health = {show({content, offer, fresh, link}) {
         ["given up", count(webhooks.deadLetters)], ["oldest owed", webhooks.oldestPendingSeconds ? span(webhooks.oldestPendingSeconds * 1000) : "–"]]),
       card("Store", [["health", given(store.health)], ["commits", store.sequence], ["published", count(store.published)],
         ["rolled back", count(store.rolledBack)], ["cursor", h("code", null, seen.cursor)]]),
-      card("Process", [["memory", bytes(process.residentBytes)], ["processor",
+      card("Process", [["memory", bytes(process.residentBytes)], ["processor time",
         `${span(process.cpuSeconds * 1000)}${load === null ? "" : ` · ${(load * 100).toFixed(1)} % now`}`],
         ["descriptors", count(process.descriptors)]]))
     replace(certificates, seen.certificates?.length ? [h("h2", null, "Certificates"),
@@ -98,7 +102,7 @@ export const health = {show({content, offer, fresh, link}) {
     // A node that has a problem may not hear what the others tell.
     if (cluster) nodes.update([...cluster.nodes.map(node => ({...node, behind: cluster.logHead - node.head,
       isUnheard: cluster.problem !== undefined && node.id !== cluster.node})), ...cluster.gone])
-    if (!content.contains(head)) replace(content, head, cards, cluster ? h("h2", null, "Nodes") : null, cluster ? nodes : null,
+    if (!content.contains(head)) replace(content, head, whose, cards, cluster ? h("h2", null, "Nodes") : null, cluster ? nodes : null,
       certificates)
   }, error => { if (!content.contains(head)) replace(content, state("error", error.message)) })
 }}

@@ -1,25 +1,26 @@
 // The last hour and the last day of the daemon: streams, deliveries, fetches, failures, and the versions of a scope as marks.
-import {h, replace, button, count, moment, plural, span, state} from "./dom.js"
+import {h, replace, button, clock, count, moment, plural, span, state} from "./dom.js"
 import {each, knows, read, session} from "./api.js"
 
 const height = 176, left = 46, right = 12, top = 22, middle = 96, bottom = 148
 
 /** A section with the time line; nothing where the daemon has none, or where the grants are for a part of it. */
 export function section(scope) {
-  if (!session.mayReadAll || !knows("/v1/timeline")) return {element: null, end() {}}
+  if (!session.mayReadAll || !knows("/v1/timeline")) return {element: null, end() {}, heard() {}}
   let length = "hour", seen
+  const title = h("h2", null, "Time line")
   const figure = h("div"), total = h("p", {class: "quiet"})
   const choices = [["hour", "Last hour"], ["day", "Last day"]].map(([name, label]) => button(label, () => { length = name; draw() },
     {class: "plain", "data-length": name}))
   const element = h("section", {"aria-label": "Time line", class: "card timeline"},
-    h("div", {class: "head"}, h("h2", null, "Time line"), h("div", {class: "tools"}, choices)), total, figure)
+    h("div", {class: "head"}, title, h("div", {class: "tools"}, choices)), total, figure)
 
   function draw() {
     for (const one of choices) one.setAttribute("aria-pressed", one.dataset.length === length)
     if (!seen) return
     const {stepSeconds, points} = seen[length]
     const marks = seen.publishes.filter(one => one.project === scope.project && one.namespace === scope.namespace)
-    const end = Date.now(), begin = end - stepSeconds * 1000 * (length === "hour" ? 60 : 96)
+    const end = clock.now(), begin = end - stepSeconds * 1000 * (length === "hour" ? 60 : 96)
     const isOpen = element.querySelector("details")?.open
     replace(total, summary(points, marks.filter(one => Date.parse(one.time) >= begin), seen.since))
     replace(figure, points.length ? chart(points, marks, begin, end, stepSeconds * 1000) : state("empty", "Nothing is counted yet."))
@@ -29,7 +30,9 @@ export function section(scope) {
   const end = each(10000, async signal => { seen = await read("/v1/timeline", {signal}); draw() },
     error => { if (error.status && !seen) replace(figure, state("error", error.message)) })
   draw()
-  return {element, end}
+  /** A node of a cluster counts its own streams, deliveries and fetches. */
+  const heard = status => replace(title, "Time line", status.cluster ? h("span", {class: "quiet"}, " of this node") : null)
+  return {element, end, heard}
 }
 
 const sum = (points, name) => points.reduce((all, point) => all + point[name], 0)

@@ -1,14 +1,15 @@
 // The history: any two compared, and the way back.
 import {h, replace, button, chip, choice, dialog, field, given, moment, state, table, say} from "./dom.js"
-import {api, flags, may, path, read} from "./api.js"
+import {api, flags, knows, may, path, read} from "./api.js"
 import {changeList, difference} from "./diff.js"
+import {reachWords, stateChip} from "./reach.js"
 import {showAudience} from "./release.js"
 import * as proposals from "./proposals.js"
 
 const pageSize = 100
 
 export function show({content, scope, parameters, offer, fresh, note, link}) {
-  let versions = [], next, [from, to] = [Number(parameters.get("from")) || 0, Number(parameters.get("to")) || 0]
+  let versions = [], rollouts = new Map(), next, [from, to] = [Number(parameters.get("from")) || 0, Number(parameters.get("to")) || 0]
   const compared = h("section"), picker = h("div"), more = h("p")
   const waiting = proposals.known() ? proposals.section(scope, anew) : null
   const content0 = ({version, ...rest}) => rest
@@ -24,8 +25,10 @@ export function show({content, scope, parameters, offer, fresh, note, link}) {
   }
 
   async function load() {
-    const page = await read(path(scope, `:listVersions?pageSize=${pageSize}${next ? `&pageToken=${next}` : ""}`))
+    const [page, known] = await Promise.all([read(path(scope, `:listVersions?pageSize=${pageSize}${next ? `&pageToken=${next}` : ""}`)),
+      knows("propagation:list") ? read(path(scope, `/propagation:list?pageSize=${pageSize}`)) : null])
     versions = versions.concat(page.versions ?? [])
+    rollouts = new Map((known?.propagations ?? []).map(row => [row.versionNumber, row]))
     next = page.nextPageToken
     fresh({versions})
     if (!versions.length) { replace(content, waiting, state("empty", "No version yet.",
@@ -36,6 +39,17 @@ export function show({content, scope, parameters, offer, fresh, note, link}) {
     replace(more, next ? button("Older versions", load) : null)
     replace(content, waiting, picker, compared, h("section", null, h("h2", null, "History"), list, more))
     await compare()
+    const wanted = parameters.get("rollback")
+    if (wanted && versions.some(one => one.versionNumber === wanted && Number(wanted) !== newest())) {
+      parameters.delete("rollback")
+      await rollback(wanted)
+    }
+  }
+
+  /** Who has a version: what the daemon knows of it. */
+  function rolledOut(number) {
+    const row = rollouts.get(String(number))
+    return row?.state ? h("p", null, `Version ${number}: `, stateChip(row), ` ${reachWords(row)}`) : null
   }
 
   async function compare() {
@@ -50,7 +64,7 @@ export function show({content, scope, parameters, offer, fresh, note, link}) {
     note({from, to})
     try {
       const [before, after] = await Promise.all([get(from), get(to)])
-      replace(compared, h("h2", null, from ? `From version ${from} to version ${to}` : `All of version ${to}`),
+      replace(compared, h("h2", null, from ? `From version ${from} to version ${to}` : `All of version ${to}`), rolledOut(to),
         changeList(difference(before, after)))
     } catch (error) { replace(compared, state("error", error.message)) }
   }
@@ -62,6 +76,8 @@ export function show({content, scope, parameters, offer, fresh, note, link}) {
     {name: "when", label: "When", value: row => row.updateTime, cell: row => moment(row.updateTime)},
     {name: "who", label: "Who", value: row => row.updateUser?.name || row.updateUser?.email || ""},
     {name: "how", label: "How", value: row => `${(row.updateType ?? "").toLowerCase().replaceAll("_", " ")}${row.rollbackSource ? ` to ${row.rollbackSource}` : ""}`},
+    {name: "reached", label: "Reached", value: row => rollouts.has(row.versionNumber) ? reachWords(rollouts.get(row.versionNumber)) : "",
+      cell: row => { const one = rollouts.get(row.versionNumber); return one?.state ? [stateChip(one), " ", reachWords(one)] : "–" }},
     {name: "about", label: "About", value: row => row.description ?? ""},
     {name: "do", cell: row => h("span", {class: "actions"},
       button("Compare", () => { to = Number(row.versionNumber); from = to - 1; compare(); compared.scrollIntoView({block: "nearest"}) },

@@ -1,5 +1,5 @@
 // Who is told by URL, how that went, and what can be done about it.
-import {h, replace, button, chip, choice, copy, count, dialog, facts, field, given, moment, plural, say, span, state, table} from "./dom.js"
+import {h, replace, button, chip, choice, clock, copy, count, dialog, facts, field, given, moment, plural, say, span, state, table} from "./dom.js"
 import {api, each, may, partial, read} from "./api.js"
 import {sending} from "./records.js"
 
@@ -12,7 +12,7 @@ export function show({content, scope, parameters, offer, fresh, note}) {
     {name: "url", label: "URL", value: row => row.url, cell: row => button([given(row.url, 80)], () => choose(row.id),
       {class: "link"})},
     {name: "state", label: "State", value: row => row.state.name, cell: row => [chip(row.state.name, tones[row.state.name]),
-      quietly(row.state.reason), tones[row.state.name] === "bad" ? quietly(failure(row)) : null]},
+      tones[row.state.name] === "bad" ? [" since ", moment(row.state.since)] : null, quietly(row.state.reason), tones[row.state.name] === "bad" ? quietly(failure(row)) : null]},
     {name: "topics", label: "Topics", value: row => row.topics.join(", ")},
     {name: "format", label: "Format", value: row => `${row.format}, ${row.mode}`},
     {name: "owed", label: "Owed", numeric: true, value: owed, cell: row => count(owed(row))},
@@ -136,14 +136,14 @@ function failure({delivery}) {
   const last = delivery?.lastFailure
   if (!last) return ""
   const said = reason(last)
-  return `${last.status ?? last.outcome}${said ? `: ${said}` : ""}`
+  return last.status ? `${last.status}${said ? `: ${said}` : ""}` : said || last.outcome.replaceAll("_", " ")
 }
 
 /** A version that was tried again meanwhile, or that a newer one stands for, is not tried any more. */
 function nextTry({nextAttemptTime, namespace, kind, versionNumber}, newer, mode) {
   const isOver = newer.some(other => other.namespace === namespace && other.kind === kind
     && (mode === "latest" || other.versionNumber === versionNumber))
-  return nextAttemptTime && !isOver && Date.parse(nextAttemptTime) > Date.now() ? nextAttemptTime : undefined
+  return nextAttemptTime && !isOver && Date.parse(nextAttemptTime) > clock.now() ? nextAttemptTime : undefined
 }
 
 function tested(attempt) {

@@ -21,6 +21,9 @@ def test_the_console_lists_the_nodes_and_those_that_went(start_etcd, start_clust
         browser.open(Cli(a).json("console", *arguments)["url"])
         browser.has("Sign out")
         go(browser, "health")
+        browser.has("The cards count what this node did: ")
+        titles = "[...document.querySelectorAll('.columns .card h2')].map(title => title.textContent)"
+        assert all(title.endswith(" of this node") for title in browser.shows(titles))
         row = "[...document.querySelectorAll('tr')].find(row => row.textContent.includes('far-away'))?.textContent"
         browser.shows(f"/edge.*current/.test({row})")
         edge.stop()

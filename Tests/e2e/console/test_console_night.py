@@ -1,0 +1,201 @@
+"""What an operator finds who is called at night: who left, what fails and where, the way back, and whether figures are old."""
+
+import asyncio
+import contextlib
+import json
+
+import pytest
+
+from harness.cli import Cli
+from harness.console import go
+from harness.http1 import fetch
+
+TWO_PROJECTS = """
+projects:
+  - {id: demo, number: 123456789012}
+  - {id: shop-europe, number: 23}
+sources:
+  allowedAddresses: [127.0.0.0/8]
+  scopes:
+    - {scope: shop-europe/firebase, kind: http, url: "http://127.0.0.1:1/config.json", interval: 5s}
+"""
+LISTED = """[...[...document.querySelectorAll('table')].find(one => one.caption.textContent === 'Last versions').tBodies[0].rows]
+    .map(row => [row.cells[0].textContent, row.cells[2].textContent, row.cells[3].textContent])"""
+GREEN = "[...document.querySelectorAll('main .chip.good')].map(chip => chip.textContent)"
+
+
+def template(value):
+    return {"parameters": {"a": {"defaultValue": {"value": value}}}}
+
+
+async def stream(daemon, name):
+    """A client that listens; returns what ends it."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", daemon.edge)
+    writer.write(f"GET /v1/events?topic=PUSH_RC&client={name}&app=test HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+    assert b" 200 " in await reader.readuntil(b"\r\n\r\n")
+    reading = asyncio.create_task(drop(reader))
+
+    def end():
+        reading.cancel()
+        writer.close()
+
+    return end
+
+
+async def drop(reader):
+    with contextlib.suppress(ConnectionError):
+        while await reader.read(1 << 16):
+            pass
+
+
+async def fetches(daemon, name):
+    body = json.dumps({"appInstanceId": name, "appInstanceIdToken": "t", "appId": "1:123456789012:web:ab"}).encode()
+    assert (await fetch(daemon.edge, "/v1/projects/demo/namespaces/firebase:fetch", "POST", body=body)).status == 200
+
+
+@pytest.mark.limit(120)
+async def test_the_last_versions_follow_the_state_to_its_end(launch, browser, console):
+    daemon = launch()
+    await daemon.client().publish(template("1"))
+    ends = [await stream(daemon, f"c{number}") for number in range(4)]
+    await daemon.client().publish(template("2"))
+    await asyncio.to_thread(console, daemon)
+    await asyncio.to_thread(browser.shows, LISTED, lambda rows: rows and rows[0] == ["2", "spreading", "0 % of 4 clients"])
+    for number in range(3):
+        await fetches(daemon, f"c{number}")
+    await asyncio.to_thread(browser.shows, LISTED, lambda rows: rows[0][2] == "75 % of 4 clients")
+    browser.hear()
+    before = sum("propagation:list" in url for url in browser.requests)
+    await fetches(daemon, "c3")
+    await asyncio.to_thread(browser.shows, LISTED, lambda rows: rows[0] == ["2", "converged", "100 % of 4 clients"])
+    await asyncio.to_thread(browser.shows, GREEN, lambda chips: "converged" in chips)
+    browser.hear()
+    asked = sum("propagation:list" in url for url in browser.requests) - before
+    assert asked <= 1, f"{asked} requests for one end"
+    for end in ends:
+        end()
+
+
+@pytest.mark.limit(120)
+async def test_clients_that_left_are_told_everywhere_and_nothing_is_green(launch, browser, console):
+    daemon = launch()
+    await daemon.client().publish(template("1"))
+    ends = [await stream(daemon, f"c{number}") for number in range(10)]
+    await daemon.client().publish(template("2"))
+    for number in range(4):
+        await fetches(daemon, f"c{number}")
+    for end in ends:
+        end()
+    await asyncio.to_thread(console, daemon)
+    await asyncio.to_thread(left_everywhere, browser)
+
+
+def left_everywhere(browser):
+    browser.shows("document.querySelector('.headline').textContent",
+                  lambda text: text.startswith("40 %") and "6 left without it" in text, within=40)
+    browser.shows(LISTED, lambda rows: rows[0][0] == "2" and rows[0][2] == "40 % of 10 clients · 6 left without it")
+    cell = "document.querySelector('#strip .cell.reached')"
+    browser.shows(f"{cell}.textContent", lambda text: "40 %" in text and "6 left without it" in text)
+    assert browser.evaluate(f"{cell}.classList.contains('warn')")
+    assert browser.shows(GREEN, lambda chips: True) == []
+    go(browser, "versions", to=2)
+    browser.shows("document.querySelectorAll('main')[0].innerText", lambda text: text.count("6 left without it") == 2)
+    assert all(not chip.startswith(("converged", "left")) for chip in browser.evaluate(GREEN))
+
+
+@pytest.mark.limit(60)
+def test_the_strip_is_two_lines_on_a_phone(launch, browser, console):
+    daemon = launch("webhooks:\n  allowedAddresses: [127.0.0.0/8]\n")
+    cli = Cli(daemon)
+    cli("publish", cli.file(template("1")), "--user", "A publisher with a name that is longer than most names are")
+    cli("webhooks", "add", "http://127.0.0.1:1/hook")
+    cli("publish", cli.file(template("2")))
+    console(daemon)
+    browser.resize(390, 844)
+    # What a finger meets at the top and the bottom of each cell.
+    targets = """[...document.querySelectorAll('#strip .cell')].filter(cell => cell.querySelector('a')).map(cell => {
+        const {left, top, height} = cell.getBoundingClientRect(), at = y => document.elementFromPoint(left + 20, top + y)
+        return [height, at(1)?.closest('a') === cell.querySelector('a'), at(height - 1)?.closest('a') === cell.querySelector('a')] })"""
+    for scheme in ("light", "dark"):
+        browser.prefer(scheme)
+        browser.shows("document.querySelectorAll('#strip a').length", lambda count: count == 5)
+        assert browser.evaluate("document.getElementById('strip').getBoundingClientRect().height") <= 90
+        assert all(height >= 40 and top and bottom for height, top, bottom in browser.evaluate(targets))
+        assert browser.evaluate("document.querySelector('#strip .cell').classList.contains('reached')")
+        assert browser.evaluate("document.documentElement.scrollWidth") <= 390
+    # All screens can be reached, though their names are one line.
+    browser.tab_to("e.textContent === 'Health'")
+    browser.press("Enter")
+    browser.shows("document.querySelector('h1').textContent === 'Health'")
+
+
+@pytest.mark.limit(60)
+def test_what_fails_is_named_with_its_scope(launch, browser, console):
+    daemon = launch(TWO_PROJECTS)
+    cli = Cli(daemon)
+    cli("publish", cli.file(template("1")), "--project", "demo")
+    console(daemon)
+    browser.has("Source of shop-europe/firebase fails: ")
+    browser.shows("document.querySelector('#strip .sources').innerText.includes('all projects counted')")
+    go(browser, "sources")
+    browser.has("in a row, the first")
+    browser.has("not since the start")
+
+
+@pytest.mark.limit(60)
+def test_the_way_back_is_on_the_first_page(launch, browser, console):
+    daemon = launch()
+    cli = Cli(daemon)
+    for value in ("1", "2", "3"):
+        cli("publish", cli.file(template(value)))
+    console(daemon)
+    browser.tab_to("e.textContent === 'roll back to version 2 …'")
+    browser.press("Enter")
+    browser.has("Roll back to version 2?")
+    browser.shows("[...document.querySelectorAll('dialog button')].find(b => b.textContent === 'Roll back')?.disabled === false")
+    browser.tab_to("e.textContent === 'Roll back'")
+    browser.press("Enter")
+    browser.shows("document.querySelector('.headline')?.textContent.includes('version 4')")
+    assert cli.json("get")["parameters"]["a"]["defaultValue"]["value"] == "2"
+
+
+@pytest.mark.limit(60)
+def test_figures_of_a_silent_daemon_are_said_to_be_old(launch, browser, console):
+    daemon = launch()
+    browser.excused = ("ERR_",)
+    cli = Cli(daemon)
+    cli("publish", cli.file(template("1")))
+    console(daemon)
+    browser.has("version 1")
+    assert daemon.stop() == 0
+    browser.has("What is shown is from before")
+    daemon.start()
+    browser.shows("!document.getElementById('outage') && !document.body.classList.contains('old')")
+
+
+@pytest.mark.limit(60)
+def test_a_stale_proposal_is_not_said_to_be_published(launch, browser, console):
+    daemon = launch()
+    cli = Cli(daemon)
+    cli("publish", cli.file(template("1")))
+    cli("publish", "--propose", cli.file(template("2")))
+    cli("publish", cli.file(template("3")))
+    cli("publish", cli.file(template("4")), "--stages", "10%,100%", "--every", "1h")
+    console(daemon, "versions")
+    row = "[...document.querySelector('table').tBodies[0].rows].map(row => row.innerText)"
+    browser.shows(row, lambda rows: rows and "stale" in rows[0] and "not any more" in rows[0] and "when approved" not in rows[0])
+    go(browser, "now")
+    browser.shows("document.querySelector('[aria-label=\"Release in stages\"]')?.innerText.includes('control token')")
+    browser.has("too few yet")
+
+
+@pytest.mark.limit(60)
+def test_ages_are_by_the_daemons_clock(launch, browser, console, clock):
+    daemon = launch(start=False)
+    daemon.more = clock.more
+    daemon.start()
+    clock(3 * 3600)
+    Cli(daemon)("publish", Cli(daemon).file(template("1")))
+    console(daemon)
+    browser.shows("[...document.querySelectorAll('.headline time')].map(time => time.textContent)",
+                  lambda ages: ages and all(age == "now" or age.endswith(" s ago") for age in ages))
