@@ -139,7 +139,7 @@ final class ListenerTLS: Sendable {
         for (index, (one, former)) in zip(new, old).enumerated() where !one.isValid(at: now) && former.isValid(at: now)
         {
             identities[index] = former
-            if one.notBefore > now { state.withLock { $0.due = min($0.due ?? .max, one.notBefore) } }
+            if one.term.notBefore > now { state.withLock { $0.due = min($0.due ?? .max, one.term.notBefore) } }
             logger.error(
                 "a certificate not replaced, the old one stays",
                 metadata: ["listener": "\(listener)", "error": "\(one.warning(at: now) ?? "\(one.name) is not valid")"])
@@ -170,7 +170,7 @@ final class ListenerTLS: Sendable {
     private func metadata(_ identity: TLSIdentity) -> Logger.Metadata {
         [
             "listener": "\(listener)", "certificate": "\(identity.name)",
-            "notAfter": "\(Self.time(identity.notAfter))",
+            "notAfter": "\(Self.time(identity.term.notAfter))",
         ]
     }
 
@@ -182,11 +182,11 @@ final class ListenerTLS: Sendable {
     func json() -> [JSONValue] {
         let now = Int(Date().timeIntervalSince1970)
         return server.material.identities.map { identity in
-            let left = identity.notAfter - now
+            let left = identity.term.notAfter - now
             return [
                 "listener": .string(listener), "certificate": .string(identity.name),
                 "names": .array(identity.dnsNames.map(JSONValue.string)),
-                "notAfter": .string(Self.time(identity.notAfter).description),
+                "notAfter": .string(Self.time(identity.term.notAfter).description),
                 // Below 0 from the first second after its end.
                 "daysLeft": .int(left / 86_400 - (left < 0 ? 1 : 0)),
             ]
@@ -196,7 +196,9 @@ final class ListenerTLS: Sendable {
 
 extension TLSIdentity {
     /// The whole chain, at that second since 1970.
-    fileprivate func isValid(at now: Int) -> Bool { notBefore <= now && now < notAfter }
+    fileprivate func isValid(at now: Int) -> Bool {
+        if case .invalid = term.judgement(at: now) { false } else { true }
+    }
 }
 
 extension MetricsText {
@@ -207,7 +209,7 @@ extension MetricsText {
             "When the first certificate of the chain expires, since the epoch.",
             listeners.flatMap { tls in
                 tls.server.material.identities.map {
-                    ([("listener", tls.listener), ("certificate", $0.name)], Double($0.notAfter))
+                    ([("listener", tls.listener), ("certificate", $0.name)], Double($0.term.notAfter))
                 }
             })
         family(

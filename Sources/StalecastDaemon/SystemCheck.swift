@@ -62,14 +62,9 @@ package struct SystemCheck {
 
     /// One for each certificate that has expired, is not valid yet, or ends soon; the daemon's log says the same.
     package var certificates: [Finding] {
-        [configuration.edge.tls, configuration.controlTLS].filter { !$0.pairs.isEmpty }.flatMap { tls in
-            // What cannot be read is said by the configuration's own check.
-            ((try? TLSFiles(tls))?.material.identities ?? []).compactMap { identity in
-                identity.warning(at: Int(Date().timeIntervalSince1970)).map {
-                    Finding(
-                        subject: "certificate", sentence: $0, command: "stalecast tls check '\(identity.name)'")
-                }
-            }
+        configuration.certificates(at: Int(Date().timeIntervalSince1970)).map {
+            Finding(
+                subject: "certificate", sentence: $0.sentence, command: "stalecast tls check '\($0.file)'")
         }
     }
 

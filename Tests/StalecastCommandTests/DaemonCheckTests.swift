@@ -5,24 +5,28 @@ import stalecast
 
 @Suite("Findings about a running daemon")
 struct DaemonCheckTests {
+    /// 2026-11-26T07:00:00Z.
+    private static let now = 1_795_676_400
     private static let well: JSONObject = [
         "version": "1.0", "startedAt": "2026-11-26T07:00:00Z", "notReady": [], "degraded": [],
         "configuration": ["loadedAt": "2026-11-26T07:00:00Z"], "store": ["health": "ok"],
         "webhooks": ["health": "ok", "states": ["active": 3, "failing": 0, "disabled": 0], "deadLetters": 0],
         "sources": [["project": "demo", "namespace": "firebase"]],
-        "certificates": [["listener": "edge", "certificate": "/etc/a.pem", "daysLeft": 60]],
+        "certificates": [
+            ["listener": "edge", "certificate": "/etc/a.pem", "notAfter": "2027-01-26T07:00:00Z"]
+        ],
     ]
 
     private func needing(_ changes: JSONObject, cluster: JSONValue? = nil, version: String = "1.0") -> [String] {
         var status = Self.well
         for (key, value) in changes.members { status[key] = value }
-        return DaemonCheck(.object(status), cluster: cluster, version: version).findings
+        return DaemonCheck(.object(status), cluster: cluster, version: version, now: Self.now).findings
             .filter { $0.command != nil }.map(\.sentence)
     }
 
     @Test func aDaemonThatIsWellNeedsNoOne() {
         #expect(needing([:]).isEmpty)
-        #expect(DaemonCheck(.object(Self.well), version: "1.0").findings.count == 7)
+        #expect(DaemonCheck(.object(Self.well), version: "1.0", now: Self.now).findings.count == 7)
     }
 
     @Test func whatNeedsItsOperatorIsNamed() {
@@ -43,11 +47,14 @@ struct DaemonCheckTests {
             "project": "demo", "namespace": "firebase", "error": ["reason": "unreachable", "message": "refused"],
         ]
         #expect(needing(["sources": [source]]) == ["1 of 1 sources fail, first demo/firebase: refused"])
-        let ends: [(Int, String)] = [
-            (-1, "has expired"), (0, "ends within a day"), (1, "ends in 1 day"), (3, "ends in 3 days"),
+        let ends = [
+            ("2026-11-26T05:00:00Z", "has expired 2 hours ago, at 2026-11-26T05:00:00Z"),
+            ("2026-12-09T07:00:00Z", "expires in 13 days, at 2026-12-09T07:00:00Z"),
         ]
-        for (days, end) in ends {
-            let certificate: JSONValue = ["listener": "edge", "certificate": "/etc/a.pem", "daysLeft": .int(days)]
+        for (notAfter, end) in ends {
+            let certificate: JSONValue = [
+                "listener": "edge", "certificate": "/etc/a.pem", "notAfter": .string(notAfter),
+            ]
             #expect(needing(["certificates": [certificate]]) == ["the certificate /etc/a.pem of edge \(end)"])
         }
     }
@@ -62,7 +69,7 @@ struct DaemonCheckTests {
 
     @Test func anAnswerOfAnotherShapeIsRead() {
         for status in [JSONValue.null, [], ["webhooks": 7, "sources": "x", "certificates": [1]]] {
-            #expect(!DaemonCheck(status, version: "1.0").findings.isEmpty)
+            #expect(!DaemonCheck(status, version: "1.0", now: Self.now).findings.isEmpty)
         }
     }
 }

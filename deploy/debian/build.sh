@@ -72,7 +72,7 @@ unit=$tree/lib/systemd/system/stalecast.service
 mkdir -p "$(dirname "$unit")"
 # systemd, not this shell, puts the options in.
 # shellcheck disable=SC2016
-check='/usr/bin/stalecast check-config --config /etc/stalecast/stalecast.yaml $STALECAST_OPTIONS'
+check='/usr/bin/stalecast check-config --for-start --config /etc/stalecast/stalecast.yaml $STALECAST_OPTIONS'
 # shellcheck disable=SC2016
 serve='/usr/bin/stalecast serve --config /etc/stalecast/stalecast.yaml --data /var/lib/stalecast $STALECAST_OPTIONS'
 sed -e '1,/^\[Unit\]/{/^#/d;}' -e '/^# Only what exists/d' -e "s|^ExecStart=.*|ExecStart=$serve|" \

@@ -10,10 +10,7 @@ package struct TLSIdentity: Sendable {
     /// The DNS names it is for, in lower case; one may begin with `*.`.
     package let dnsNames: [String]
 
-    /// Seconds since 1970 at which the first certificate of the chain to expire does.
-    package var notAfter: Int { chain.map { Int($0.notValidAfter) }.min() ?? 0 }
-    /// Seconds since 1970 from which the whole chain is valid.
-    package var notBefore: Int { chain.map { Int($0.notValidBefore) }.max() ?? 0 }
+    package var term: CertificateTerm { CertificateTerm(chain) }
 
     /// - Parameters:
     ///   - certificate: PEM, of the chain; `name` is what errors call it.
@@ -58,25 +55,13 @@ package struct TLSIdentity: Sendable {
 
     /// Warning for the operator at that second since 1970; nil when all is well.
     package func warning(at now: Int) -> String? {
-        if now >= notAfter {
-            return "\(name) has expired \(Self.spelled(now - notAfter)) ago: clients refuse it. Put a new one in its "
-                + "place; it is taken up without a restart"
+        let judgement = term.judgement(at: now)
+        guard let sentence = judgement.sentence else { return nil }
+        if case .invalid = judgement, now >= term.notAfter {
+            return "\(name) \(sentence): clients refuse it. Put a new one in its place; it is taken up without a "
+                + "restart"
         }
-        if now < notBefore {
-            return "\(name) is not valid for another \(Self.spelled(notBefore - now)): is this machine's clock right?"
-        }
-        let left = notAfter - now
-        return left < Self.warnsBelow ? "\(name) expires in \(Self.spelled(left))" : nil
-    }
-
-    /// A certificate for 90 days is renewed at 30; one that has a week left was forgotten.
-    private static let warnsBelow = 7 * 86_400
-
-    /// A time from two of a unit on in that: `2 days`, `47 hours`, `100 seconds`.
-    package static func spelled(_ seconds: Int) -> String {
-        let units = [(86_400, "days"), (3600, "hours"), (60, "minutes")]
-        let (length, name) = units.first { seconds >= 2 * $0.0 } ?? (1, "seconds")
-        return "\(seconds / length) \(name)"
+        return "\(name) \(sentence)"
     }
 }
 

@@ -9,7 +9,9 @@ struct CheckConfig: AsyncParsableCommand {
         abstract: "Check a configuration file, the environment and flags of serve, without starting anything.",
         discussion: """
             All problems are reported together, each with its line; the exit code is then 78, as with `serve`. \
-            Key sets and client secrets in files (auth.issuers) are read last, and must be there; `serve` waits for them.
+            Key sets and client secrets in files (auth.issuers) are read last, and must be there; `serve` waits for them. \
+            An expired certificate is a problem, one that ends within 14 days a remark; `serve` starts with both, and \
+            so judges --for-start.
 
             Examples:
               stalecast check-config --config /etc/stalecast.yaml
@@ -20,6 +22,9 @@ struct CheckConfig: AsyncParsableCommand {
     @Flag(help: "Print a file with every key, its meaning, unit and default; check nothing.")
     var explain = false
 
+    @Flag(help: "Accept what `serve` starts with and warns of: certificates that have expired, files that come later.")
+    var forStart = false
+
     @OptionGroup(title: "Flags of serve, judged with the file") var options: ServeOptions
 
     @OptionGroup var outputOptions: OutputOptions
@@ -29,24 +34,34 @@ struct CheckConfig: AsyncParsableCommand {
         if explain { return try output.write(Array(ConfigurationReference.text.utf8)) }
         let config = options.config
         let subject = config == "-" ? "standard input" : config ?? "the environment"
-        let problems = problems()
+        let (problems, remarks) = judge()
         guard problems.isEmpty else {
             throw CommandFailure(
                 .misconfigured, "\(subject) is not a valid configuration", problems: problems,
                 advice: "`stalecast check-config --explain` prints every key with its meaning and default.")
         }
-        if output.isJSON { return try output.json(["configuration": .string(subject), "isValid": .bool(true)]) }
-        try output.line("\(subject == "-" ? "standard input" : subject) is a valid configuration")
+        if output.isJSON {
+            return try output.json([
+                "configuration": .string(subject), "isValid": .bool(true),
+                "remarks": .array(remarks.map(JSONValue.string)),
+            ])
+        }
+        try output.line("\(subject) is a valid configuration")
+        for remark in remarks { try output.line("\(output.palette.yellow("remark:")) \(remark.printable)") }
     }
 
-    private func problems() -> [String] {
+    private func judge() -> (problems: [String], remarks: [String]) {
         do {
-            let environment = ProcessInfo.processInfo.environment
-            return try ConfigurationLoader.load(
-                path: options.config, environment: environment, overrides: options.overrides
-            ).issuerFileProblems
+            let configuration = try ConfigurationLoader.load(
+                path: options.config, environment: ProcessInfo.processInfo.environment, overrides: options.overrides)
+            let faults = configuration.certificates(at: Int(Date().timeIntervalSince1970))
+            let (invalid, ending) = (faults.filter(\.isInvalid), faults.filter { !$0.isInvalid })
+            let late = configuration.issuerFileProblems + invalid.map(Self.text)
+            return forStart ? ([], late + ending.map(Self.text)) : (late, ending.map(Self.text))
         } catch {
-            return error.problems.map(\.description)
+            return (error.problems.map(\.description), [])
         }
     }
+
+    private static func text(_ fault: Configuration.CertificateFault) -> String { "\(fault.key): \(fault.sentence)" }
 }

@@ -115,7 +115,8 @@ struct Doctor: AsyncParsableCommand {
             // Only a node of a cluster has an answer.
             let cluster = try? await client.send("GET", "/v1/cluster").json()
             let answer = SystemCheck.Finding(subject: "daemon", sentence: "the daemon answers at \(client.address.url)")
-            return [answer] + DaemonCheck(status, cluster: cluster, version: DaemonVersion.text).findings
+            let now = Int(Date().timeIntervalSince1970)
+            return [answer] + DaemonCheck(status, cluster: cluster, version: DaemonVersion.text, now: now).findings
         } catch {
             return [
                 SystemCheck.Finding(

@@ -1,4 +1,5 @@
 package import StalecastDaemon
+import StalecastHTTP
 package import StalecastWire
 
 /// Findings about a running daemon, from its `/status`: what needs the operator, and the command that goes on from there.
@@ -6,12 +7,16 @@ package struct DaemonCheck {
     private let status: JSONValue
     private let cluster: JSONValue?
     private let version: String
+    private let now: Int
 
     /// - Parameters:
     ///   - cluster: answer of `/v1/cluster`; nil for a daemon by itself.
     ///   - version: that of this program.
-    package init(_ status: JSONValue, cluster: JSONValue? = nil, version: String) {
-        (self.status, self.cluster, self.version) = (status, cluster, version)
+    ///   - now: seconds since 1970.
+    package init(
+        _ status: JSONValue, cluster: JSONValue? = nil, version: String, now: Int
+    ) {
+        (self.status, self.cluster, self.version, self.now) = (status, cluster, version, now)
     }
 
     package var findings: [SystemCheck.Finding] {
@@ -60,18 +65,18 @@ package struct DaemonCheck {
         texts("degraded").map { finding("degraded", $0, "stalecast status") }
     }
 
-    /// Days before the end of a certificate at which it needs its owner: renewals come 30 days before the end.
-    private static let fewDays: Int64 = 14
-
     private var certificates: [SystemCheck.Finding] {
         (status["certificates"]?.array ?? []).map { certificate in
-            let (name, days) = (certificate["certificate"]?.string ?? "?", certificate["daysLeft"]?.int64 ?? 0)
-            let left = days == 1 ? "ends in 1 day" : "ends in \(days) days"
-            let end = days < 0 ? "has expired" : days == 0 ? "ends within a day" : left
-            let sentence = "the certificate \(name) of \(certificate["listener"]?.string ?? "?") \(end)"
-            return finding(
-                "certificate", sentence, days < Self.fewDays ? "stalecast tls check '\(name)'" : nil
-            )
+            let file = certificate["certificate"]?.string ?? "?"
+            let name = "the certificate \(file) of \(certificate["listener"]?.string ?? "?")"
+            guard let end = certificate["notAfter"]?.string.flatMap({ Timestamp($0) }) else {
+                return finding("certificate", "\(name) has no date", "stalecast tls check '\(file)'")
+            }
+            let judgement = CertificateTerm(notAfter: Int(end.microseconds / 1_000_000)).judgement(at: now)
+            guard let sentence = judgement.sentence else {
+                return finding("certificate", "\(name) is valid until \(end)")
+            }
+            return finding("certificate", "\(name) \(sentence)", "stalecast tls check '\(file)'")
         }
     }
 

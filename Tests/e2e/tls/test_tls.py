@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import ssl
 import subprocess
@@ -248,6 +249,36 @@ def test_an_expired_certificate_is_said_and_health_checks_go_on(launch, tmp_path
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with urllib.request.urlopen(f"https://127.0.0.1:{daemon.control}/readyz", context=context, timeout=10) as answer:
         assert "has expired" in answer.read().decode(), "ready, and said to be worse than it should"
+
+
+def check(launch, tmp_path, tls, *flags):
+    daemon = launch(configs.config(edge={"tls": tls}), start=False)
+    return subprocess.run([BINARY, "check-config", "--json", *flags, "--config", daemon.config], capture_output=True, text=True,
+                          check=False, env=environment(), timeout=20)
+
+
+def test_check_config_judges_the_dates_of_certificates(launch, tmp_path, dated):
+    expired = dated("expired", -7200, -3600)
+    tls = {"certificate": str(expired), "key": str(expired.with_suffix(".key"))}
+    refused = check(launch, tmp_path, tls)
+    assert refused.returncode == 78, refused
+    assert re.search(r"edge.tls.certificate: \S+ has expired 60 minutes ago, at 20\d\d-\d\d-\d\dT[\d:]+Z", refused.stdout + refused.stderr)
+    accepted = check(launch, tmp_path, tls, "--for-start")
+    assert accepted.returncode == 0 and "has expired" in json.loads(accepted.stdout)["remarks"][0], accepted
+    soon = dated("soon", -7200, 13 * 86_400 - 3600)
+    tls = {"certificate": str(soon), "key": str(soon.with_suffix(".key"))}
+    remarked = check(launch, tmp_path, tls)
+    assert remarked.returncode == 0 and "expires in 12 days" in json.loads(remarked.stdout)["remarks"][0], remarked
+    good = dated("good", -7200, 15 * 86_400)
+    tls = {"certificate": str(good), "key": str(good.with_suffix(".key"))}
+    assert json.loads(check(launch, tmp_path, tls).stdout)["remarks"] == []
+    # One authority of two takes its own clients with it; without any no client gets in.
+    both = tmp_path / "authorities.pem"
+    both.write_bytes(expired.read_bytes() + good.read_bytes())
+    partly = check(launch, tmp_path, {**tls, "clientAuthorities": str(both)})
+    assert partly.returncode == 0 and "an authority of clients in" in json.loads(partly.stdout)["remarks"][0], partly
+    none = check(launch, tmp_path, {**tls, "clientAuthorities": str(expired)})
+    assert none.returncode == 78 and "no client's certificate is accepted" in none.stdout + none.stderr, none
 
 
 def mixed_up(directory):
