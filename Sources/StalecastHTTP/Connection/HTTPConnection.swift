@@ -74,6 +74,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
             ByteToMessageHandler(HTTPRequestDecoder(leftOverBytesStrategy: .dropBytes, limitConfiguration: parsing)))
         try pipeline.addHandler(connection)
         stream?.drained = { [weak connection] in connection?.drained() }
+        stream?.refused = { [weak connection] error in connection?.refuse(error, .badRequest) }
         // The handler is made last: it must hear of the end only of a connection that began.
         connection.handler = handler(connection)
         if channel.isActive { connection.begin() }

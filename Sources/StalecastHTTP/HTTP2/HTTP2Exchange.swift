@@ -16,6 +16,10 @@ final class HTTP2Exchange: ChannelDuplexHandler {
 
     private var output = Output.head
     private var hasHead = false
+    /// The whole request is here.
+    private var hasEnded = false
+    /// The request is a HEAD: its answer has no body (RFC 9110 §9.3.2).
+    private var isHead = false
     /// The body has no announced length, so it is told in chunks.
     private var isChunked = false
     /// Bytes of answers that the client has not taken.
@@ -25,6 +29,8 @@ final class HTTP2Exchange: ChannelDuplexHandler {
 
     /// The client took everything that was written.
     var drained: (() -> Void)?
+    /// The head is one that HTTP/1.1 cannot say: it is answered, and the rest of the request is dropped.
+    var refused: ((GoogleError) -> Void)?
 
     /// Whether the answer was written to its end, and taken.
     var isAnswered: Bool { output == .ended && unwritten == 0 }
@@ -37,18 +43,24 @@ final class HTTP2Exchange: ChannelDuplexHandler {
         var bytes = context.channel.allocator.buffer(capacity: 256)
         switch unwrapInboundIn(data) {
         case .headers(let frame):
+            hasEnded = frame.endStream
             if !hasHead {
                 hasHead = true
                 let hasLength = frame.headers.contains(name: "content-length")
                 isChunked = !frame.endStream && !hasLength
-                guard RequestText.write(frame.headers, isChunked: isChunked, to: &bytes) else {
-                    // Nothing that HTTP/1.1 could carry: no answer, no guess (RFC 9113 §8.1.1).
-                    return context.close(promise: nil)
+                isHead = frame.headers.first(name: ":method") == "HEAD"
+                do throws(GoogleError) {
+                    try RequestText.write(frame.headers, isChunked: isChunked, to: &bytes)
+                } catch {
+                    // An answer says more than a reset, and RFC 9113 §8.1.1 allows it.
+                    refused?(error)
+                    return
                 }
             } else if isChunked {
                 bytes.writeStaticString("0\r\n\r\n")
             }
         case .data(let frame):
+            hasEnded = frame.endStream
             guard case .byteBuffer(let piece) = frame.data else { return }
             append(piece, isLast: frame.endStream, to: &bytes)
         default: return
@@ -80,7 +92,7 @@ final class HTTP2Exchange: ChannelDuplexHandler {
             output = .body
             context.write(wrapOutboundOut(.headers(.init(headers: headers))), promise: nil)
         }
-        guard output == .body, bytes.readableBytes > 0 else {
+        guard output == .body, !isHead, bytes.readableBytes > 0 else {
             promise?.succeed()
             return
         }
@@ -102,7 +114,14 @@ final class HTTP2Exchange: ChannelDuplexHandler {
     private static let sliceBytes = 16_384
 
     func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
-        guard mode == .output, output == .body else { return context.close(mode: .all, promise: promise) }
+        guard mode == .output, output == .body else {
+            // The rest of the request is not wanted, and the answer before is good (RFC 9113 §8.1). A close alone says
+            // CANCEL.
+            if output == .ended, !hasEnded {
+                context.writeAndFlush(wrapOutboundOut(.rstStream(.noError)), promise: nil)
+            }
+            return context.close(mode: .all, promise: promise)
+        }
         output = .ended
         let end = HTTP2Frame.FramePayload.Data(data: .byteBuffer(ByteBuffer()), endStream: true)
         context.writeAndFlush(wrapOutboundOut(.data(end)), promise: promise)
@@ -111,26 +130,39 @@ final class HTTP2Exchange: ChannelDuplexHandler {
 
 /// The head of a request in HTTP/1.1's spelling.
 enum RequestText {
-    /// False for what HTTP/1.1 cannot say: a name or value with control characters, a field about the connection.
-    static func write(_ headers: HPACKHeaders, isChunked: Bool, to bytes: inout ByteBuffer) -> Bool {
-        guard let method = headers.first(name: ":method"), RequestHead.isToken(method.utf8),
-            let target = headers.first(name: ":path") ?? headers.first(name: ":authority"),
-            target.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }), isOwn(target, method)
-        else { return false }
+    /// - Throws: the answer to a head that HTTP/1.1 cannot say: a name or value with control characters or with blanks
+    ///   around it, a field about the connection.
+    static func write(
+        _ headers: HPACKHeaders, isChunked: Bool, to bytes: inout ByteBuffer
+    ) throws(GoogleError) {
+        guard let method = headers.first(name: ":method"), RequestHead.isToken(method.utf8) else {
+            throw .malformed("The request's method is not a token.")
+        }
+        guard let target = headers.first(name: ":path") ?? headers.first(name: ":authority"),
+            target.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F })
+        else { throw .malformed("The request's target must be percent-encoded ASCII.") }
+        guard isOwn(target, method) else { throw .malformed("The request's target must begin with a slash.") }
         bytes.writeString("\(method) \(target) HTTP/1.1\r\n")
         let authority = headers.first(name: ":authority")
         if let authority {
-            guard isValue(authority) else { return false }
+            guard isValue(authority) else { throw .malformed("The request's host is not valid.") }
             bytes.writeString("Host: \(authority)\r\n")
         }
         for (name, value, _) in headers where !name.hasPrefix(":") {
-            guard RequestHead.isToken(name.utf8), isValue(value), !ofConnection.contains(name) else { return false }
+            try check(name, value)
             // Said twice alike is said once.
             if name == "host", value == authority { continue }
             bytes.writeString("\(name): \(value)\r\n")
         }
         bytes.writeString(isChunked ? "Transfer-Encoding: chunked\r\n\r\n" : "\r\n")
-        return true
+    }
+
+    private static func check(_ name: String, _ value: String) throws(GoogleError) {
+        guard RequestHead.isToken(name.utf8) else { throw .malformed("The name of a header field is not a token.") }
+        if ofConnection.contains(name) { throw .malformed("HTTP/2 has no header field \(name).") }
+        guard isValue(value) else {
+            throw .malformed("The header field \(name) has control characters, or blanks around its value.")
+        }
     }
 
     /// RFC 9113 §8.2.2.
@@ -143,8 +175,11 @@ enum RequestText {
         target.utf8.first == UInt8(ascii: "/") || method == "CONNECT" || (target == "*" && method == "OPTIONS")
     }
 
+    /// RFC 9113 §8.2.1: HTTP/1.1 trims blanks around a value, so that they must not come in here.
     private static func isValue(_ text: String) -> Bool {
-        text.utf8.allSatisfy { $0 == 0x09 || ($0 >= 0x20 && $0 != 0x7F) }
+        func isBlank(_ byte: UInt8?) -> Bool { byte == 0x20 || byte == 0x09 }
+        return !isBlank(text.utf8.first) && !isBlank(text.utf8.last)
+            && text.utf8.allSatisfy { $0 == 0x09 || ($0 >= 0x20 && $0 != 0x7F) }
     }
 }
 

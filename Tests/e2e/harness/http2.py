@@ -45,6 +45,7 @@ class Client:
         self.h2 = h2.connection.H2Connection(h2.config.H2Configuration(header_encoding="utf-8"))
         self.reads, self.unread = True, 0
         self.heads, self.bodies, self.ended, self.goodbye = {}, {}, set(), False
+        self.resets = {}
         self.news = asyncio.Condition()
 
     async def open(self):
@@ -65,6 +66,14 @@ class Client:
             for start in range(0, len(body), 16_384):
                 self.h2.send_data(stream, body[start : start + 16_384])
             self.h2.end_stream(stream)
+        self.bodies[stream] = b""
+        self._send()
+        return stream
+
+    def ask_with(self, fields, ends=True):
+        """Begins a request with exactly this head; returns its stream."""
+        stream = self.h2.get_next_available_stream_id()
+        self.h2.send_headers(stream, fields, end_stream=ends)
         self.bodies[stream] = b""
         self._send()
         return stream
@@ -105,6 +114,8 @@ class Client:
                         self.read_on(event.stream_id)
                 elif isinstance(event, h2.events.StreamEnded | h2.events.StreamReset):
                     self.ended.add(event.stream_id)
+                    if isinstance(event, h2.events.StreamReset):
+                        self.resets[event.stream_id] = event.error_code
             self._send()
             async with self.news:
                 self.news.notify_all()

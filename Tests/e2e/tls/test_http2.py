@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 
+import h2.errors
 import h2.settings
 import httpx
 import pytest
@@ -157,22 +158,62 @@ async def test_floods_end_their_connection_alone(launch, tmp_path, flood):
     other.close()
 
 
-@pytest.mark.parametrize("fields", [
-    {"connection": "close"}, {"transfer-encoding": "chunked"}, {"x": "a\r\nHost: b"}, {"host": "other.example"},
-    {"content-length": "7"},
-], ids=lambda fields: next(iter(fields)))
-async def test_what_http1_could_misread_is_not_served(launch, tmp_path, fields):
+HEAD = ((":method", "GET"), (":scheme", "https"), (":authority", "127.0.0.1"), (":path", "/v1/state?topic=PUSH_RC"))
+
+
+def with_(name, value):
+    """The head of a good request with one field or pseudo-header more, or another one."""
+    return [(each, value if each == name else text) for each, text in HEAD] if name.startswith(":") else [*HEAD, (name, value)]
+
+
+# Malformed by RFC 9113 §8: an answer where one can be made, else a reset that says so.
+ANSWERED = {
+    "host": with_("host", "other.example"), "leading blank": with_("x", " a"), "trailing blank": with_("x", "a "),
+    "trailing tab": with_("x", "a\t"), "absolute path": with_(":path", "http://a/b"), "no slash": with_(":path", "abc"),
+    "letters": with_(":path", "/\u00e4"),
+}
+RESET = {
+    "connection": with_("connection", "close"), "chunks": with_("transfer-encoding", "chunked"),
+    "line feed": with_("x", "a\r\nHost: b"), "capital": with_("X", "a"), "length": with_("content-length", "7"),
+    "blank in path": with_(":path", "/a b"), "no path": [*HEAD[:3]], "blank in host": with_(":authority", "a b"),
+}
+
+
+@pytest.mark.parametrize("name", [*ANSWERED, *RESET])
+async def test_a_malformed_request_is_answered_or_reset_as_malformed(launch, tmp_path, name):
     daemon, authority = launch_tls(launch, tmp_path)
     client = await Client(daemon.edge, authority).open()
     client.h2.config.validate_outbound_headers = client.h2.config.normalize_outbound_headers = False
-    stream = client.ask("/v1/state?topic=PUSH_RC", **fields)
-    with contextlib.suppress(AssertionError):
-        await client.until(lambda: stream in client.ended)
-    assert client.heads.get(stream, {}).get(":status", "400") == "400"
+    stream = client.ask_with(ANSWERED.get(name) or RESET[name])
+    await client.until(lambda: stream in client.ended)
+    if name in ANSWERED:
+        assert client.heads[stream][":status"] == "400" and stream not in client.resets
+        assert json.loads(client.bodies[stream])["error"]["status"] == "INVALID_ARGUMENT"
+        assert (await client.answer("/v1/state?topic=PUSH_RC"))[0] == 200, "others on the connection go on"
+    else:
+        assert stream not in client.heads and client.resets[stream] == h2.errors.ErrorCodes.PROTOCOL_ERROR
     client.close()
-    plain = Connection(daemon.control)
-    assert (await plain.request("GET", "/healthz")).status == 200
-    plain.close()
+
+
+async def test_an_answer_stays_good_when_the_rest_of_its_request_is_not_wanted(launch, tmp_path):
+    daemon, authority = launch_tls(launch, tmp_path)
+    client = await Client(daemon.edge, authority).open()
+    client.h2.config.validate_outbound_headers = client.h2.config.normalize_outbound_headers = False
+    stream = client.ask_with([(":method", "POST"), *HEAD[1:], ("x", "a ")], ends=False)
+    await client.until(lambda: stream in client.resets)
+    assert client.heads[stream][":status"] == "400" and json.loads(client.bodies[stream])
+    assert client.resets[stream] == h2.errors.ErrorCodes.NO_ERROR
+    client.close()
+
+
+async def test_the_answer_to_a_malformed_head_has_no_body(launch, tmp_path):
+    daemon, authority = launch_tls(launch, tmp_path)
+    client = await Client(daemon.edge, authority).open()
+    client.h2.config.validate_outbound_headers = client.h2.config.normalize_outbound_headers = False
+    stream = client.ask_with([(":method", "HEAD"), *HEAD[1:], ("x", "a ")])
+    await client.until(lambda: stream in client.ended)
+    assert client.heads[stream][":status"] == "400" and client.bodies[stream] == b"" and stream not in client.resets
+    client.close()
 
 
 async def test_many_tabs_of_one_site_leave_room_for_a_fetch(launch, tmp_path, half):
