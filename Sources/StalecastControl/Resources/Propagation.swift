@@ -222,7 +222,9 @@ extension Control {
             found.streams.merge(hub.propagation.reachElsewhere(of: scope, found.version))
             found.clients.unidentifiedStreams = max(0, found.streams.streams - found.identifiedStreams)
         }
-        found.ageSeconds = Double((Timestamp.now().microseconds - found.announceTime.microseconds) / 1000) / 1000
+        // A clock that was put back makes no age below 0.
+        let age = max(0, Timestamp.now().microseconds - found.announceTime.microseconds)
+        found.ageSeconds = Double(age / 1000) / 1000
         return found
     }
 
