@@ -21,7 +21,7 @@ the same binary gives the same bytes, and linking the same objects twice gives t
 the place: source paths are written into it (235 of them, BoringSSL's). Two compilations
 were not compared, nor two images.
 
-  --to DIR        default: .build/release-VERSION
+  --to DIR        new, empty or a release's, which is replaced; default: .build/release-VERSION
   --no-tests      leaves the tests out
   --no-image      leaves the image out, which needs root
   --binary FILE   one that deploy/install.sh has made, instead of building it
@@ -61,11 +61,23 @@ while (($#)); do
     esac
 done
 # Asked before the work: an hour later nobody waits for the answer.
+if ((image)) && ((EUID != 0)); then
+    echo "The image needs root: run this as root, or with --no-image." >&2
+    exit 1
+fi
+# An interrupted run leaves a part of a release there.
+if [[ -d $to && -n $(find "$to" -mindepth 1 ! -name 'stalecast[-_]*' ! -name 'SHA256SUMS*' -print -quit) ]]; then
+    echo "$to holds something else than a release, and would be emptied: name another directory." >&2
+    exit 1
+fi
+[[ -n $binary ]] || require_swift
 if [[ -n $key ]] && ! gpg --batch --list-secret-keys "$key" >/dev/null; then
     echo "gpg has no secret key $key; import it, or leave --sign out." >&2
     exit 1
 fi
 
+install_missing dpkg-dev python3
+if ((image)); then install_missing buildah mmdebstrap; fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 umask 022

@@ -164,6 +164,17 @@ def test_a_tag_that_the_source_denies_is_not_released(repository, tag, said, opt
     assert done.returncode == 1 and said in done.stderr, done.stderr
 
 
+def test_a_directory_that_is_no_release_is_not_emptied(repository, tmp_path):
+    other = tmp_path / "home"
+    other.mkdir()
+    (other / "letters").write_text("of somebody")
+    (other / "SHA256SUMS").write_text("")
+    done = subprocess.run(["deploy/release.sh", "--no-image", "--no-tests", "--to", other], cwd=repository.directory,
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and "holds something else than a release" in done.stderr, done.stderr
+    assert (other / "letters").read_text() == "of somebody"
+
+
 def test_the_bill_of_materials_is_cyclonedx(released, version):
     cyclonedx = pytest.importorskip("cyclonedx.validation.json", reason="cyclonedx-python-lib is not installed")
     from cyclonedx.schema import SchemaVersion
