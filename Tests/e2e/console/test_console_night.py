@@ -130,6 +130,18 @@ def test_the_strip_is_two_lines_on_a_phone(launch, browser, console):
 
 
 @pytest.mark.limit(60)
+def test_the_names_of_the_screens_are_one_line_in_each_width(launch, browser, console):
+    daemon = launch(TWO_PROJECTS.replace("shop-europe", "a-project-with-a-long-name"))
+    cli = Cli(daemon)
+    cli("publish", cli.file(template("1")), "--project", "demo")
+    console(daemon)
+    for width in (1280, 1100, 900, 700, 390):
+        browser.resize(width, 844)
+        assert browser.evaluate("document.querySelector('nav').offsetHeight") <= 44, width
+        assert browser.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
+
+
+@pytest.mark.limit(60)
 def test_what_fails_is_named_with_its_scope(launch, browser, console):
     daemon = launch(TWO_PROJECTS)
     cli = Cli(daemon)
