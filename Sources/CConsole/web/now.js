@@ -46,11 +46,12 @@ export function show({content, scope, offer, fresh, link, status}) {
     const stage = seen.versionNumber + seen.state + (seen.release?.state ?? "")
     if (told !== stage) { told = stage; say(sentence) }
     // What the stream says moves the newest row; the others change when this one begins or ends.
-    versions.update(rows.map(row => row.versionNumber === seen.versionNumber ? {...row, ...seen} : row))
+    versions.update([{...rows.find(row => row.versionNumber === seen.versionNumber), ...seen},
+      ...rows.filter(row => row.versionNumber !== seen.versionNumber)])
     if (listed !== stage) list(stage)
   }
 
-  /** Reads the last versions. One that fails is repeated with what is heard next. */
+  /** Reads the last versions. After a failure it is repeated with what is heard three seconds later. */
   async function list(stage) {
     listed = stage
     try {
@@ -61,7 +62,11 @@ export function show({content, scope, offer, fresh, link, status}) {
         rows = (await read(path(scope, "/propagation:list?pageSize=12"))).propagations.map(row => ({...of.get(row.versionNumber), ...row}))
       } else rows = authors
       versions.update(rows)
-    } catch (error) { listed = undefined; if (error.status) replace(past, state("error", error.message)) }
+      if (!past.contains(versions)) replace(past, h("h2", null, "Last versions"), versions)
+    } catch (error) {
+      setTimeout(() => { if (listed === stage) listed = undefined }, 3000)
+      if (error.status) replace(past, state("error", error.message))
+    }
   }
 
   /** Shows what the newest version changed, value by value. */

@@ -19,7 +19,7 @@ sources:
   scopes:
     - {scope: shop-europe/firebase, kind: http, url: "http://127.0.0.1:1/config.json", interval: 5s}
 """
-LISTED = """[...[...document.querySelectorAll('table')].find(one => one.caption.textContent === 'Last versions').tBodies[0].rows]
+LISTED = """[...[...document.querySelectorAll('table')].find(one => one.caption?.textContent === 'Last versions')?.tBodies[0].rows ?? []]
     .map(row => [row.cells[0].textContent, row.cells[2].textContent, row.cells[3].textContent])"""
 GREEN = "[...document.querySelectorAll('main .chip.good')].map(chip => chip.textContent)"
 
