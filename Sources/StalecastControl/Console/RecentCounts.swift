@@ -14,7 +14,8 @@ package struct RecentCounts: Sendable {
         for name: String, below most: Int, at now: Timestamp, orIsFull: Bool = false
     ) -> Bool {
         let minuteAgo = now.advanced(by: .seconds(-60))
-        counts = counts.filter { minuteAgo < $0.value.since }
+        // Counts of the future are of a clock that was put back since: they would stay until it comes there again.
+        counts = counts.filter { minuteAgo < $0.value.since && $0.value.since <= now }
         return counts[name].map { $0.count < most } ?? (orIsFull || counts.count < Self.mostNames)
     }
 

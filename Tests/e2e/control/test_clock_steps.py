@@ -123,3 +123,20 @@ async def test_keys_and_sessions_follow_the_clock(launch, clock):
         clock(seconds)
         assert (await fetch(daemon.control, "/healthz")).status == 200
     assert json.loads(Cli(daemon)("status", "--json"))["ready"] is True
+
+
+@pytest.mark.limit(60)
+async def test_sign_ins_are_not_counted_on_after_the_clock_was_put_back(launch, clock):
+    daemon = started(launch, clock)
+    async def sign_in():
+        connection = Connection(daemon.control)
+        answer = await connection.request("POST", "/console/session", [("Sec-Fetch-Site", "same-origin")],
+                                          json.dumps({"token": daemon.token}).encode())
+        connection.close()
+        return answer.status
+
+    clock(3 * HOUR)
+    statuses = [await sign_in() for _ in range(21)]
+    assert statuses == [200] * 20 + [429]
+    clock(0)
+    assert await sign_in() == 200
