@@ -8,7 +8,7 @@ usage() {
     cat <<'TEXT'
 deploy/bench.sh [--json FILE] [--compare FILE] [--fanout [SUBSCRIBERS [ROUNDS]]] [--tls [STREAMS [ROUNDS]]] \
                 [--flags [STREAMS [ROUNDS]]] [--fetch [KIND [SECONDS]]] [--storm [CLIENTS [ROUNDS]]] \
-                [--publish [SECONDS]] [--cluster [SECONDS]] [--webhooks [ROUNDS]] [--release [SECONDS]]
+                [--publish [SECONDS]] [--cluster [SECONDS]] [--webhooks [ROUNDS]] [--release [SECONDS]] [--counts]
 
 Builds in release and runs the hot loop (hub, one shard, subscribers on loopback) under callgrind with few and many
 subscribers and few and many announcements; the differences are what one delivery and one announcement cost the
@@ -37,7 +37,9 @@ repeat within about 10 % (timers fire by the clock) on every machine; allocation
                    what the same requests cost libcurl alone; three times
   --release        instead: what fetches cost before any release in stages and while one is open, for SECONDS (5) each, and
                    what a publish to 5,000 streams costs before and after one; three times
-  The daemon of --fetch, --storm, --publish, --webhooks and --release counts its allocations, at about 1 ns for each.
+  --counts         instead: a delivery, a fetch and a publish for two seconds each beside their yardsticks, and beside the
+                   last row of each in deploy/docs/figures.md; half a minute, what deploy/test.sh ends with
+  The daemon of --fetch, --storm, --publish, --webhooks, --release and --counts counts its allocations, at about 1 ns for each.
 
   BIN=FOLDER       in the environment: all of these measure the stalecast there, and build nothing
   --help           this text
@@ -46,7 +48,7 @@ Where the instructions go: the profiles stay in .build/bench; read one with `cal
 TEXT
 }
 
-json='' compare='' fanout=() tls=() flags=() fetch=() storm=() publish='' cluster='' webhooks='' release=''
+json='' compare='' fanout=() tls=() flags=() fetch=() storm=() publish='' cluster='' webhooks='' release='' counts=''
 absolute() { [[ $1 == /* ]] && echo "$1" || echo "$here/$1"; }
 while (($#)); do
     case $1 in
@@ -94,6 +96,7 @@ while (($#)); do
         shift && release=5
         [[ ${1:-} =~ ^[0-9]+$ ]] && release=$1 && shift
         ;;
+    --counts) counts=1 && shift ;;
     *) usage >&2 && exit 2 ;;
     esac
 done
@@ -101,10 +104,9 @@ done
 
 source deploy/packages.sh
 source deploy/bench/fetches.sh
+source deploy/bench/publishes.sh
 require_swift
 install_missing "${build_packages[@]}"
-install_command valgrind valgrind
-install_command strip binutils
 export PATH="$PATH:/usr/sbin:/sbin"
 
 # build_daemon: leaves the release build's folder in $bin, or takes BIN as it is.
@@ -243,48 +245,6 @@ ticks() {
 
 # allocations: those of the daemon that runs, since its start.
 allocations() { od -An -v -tu8 -w64 "$data/allocations" | awk '{sum += $1} END {printf "%.0f\n", sum}'; }
-
-# many_projects: the section of 64 projects.
-many_projects() {
-    local count
-    for count in {0..63}; do printf '%s{id: p%03d, number: "%d"}' "$( ((count)) && echo ', ')" "$count" $((count + 1000)); done |
-        sed 's/.*/projects: [&]/'
-    echo
-}
-
-# compare_publish SECONDS: the disk alone, one publisher and 64 in turns, each daemon's data on the same disk.
-compare_publish() {
-    local count before after made projects
-    build_daemon
-    install_command wrk wrk
-    gcc -O2 -o .build/bench/fsync deploy/bench/fsync.c
-    mkdir -p .build/bench/data
-    export TMPDIR=$PWD/.build/bench/data COUNT TOKEN
-    projects=$(mktemp)
-    many_projects >"$projects"
-    for _ in 1 2 3; do
-        .build/bench/fsync "$TMPDIR/file" 1000
-        for COUNT in 1 64; do
-            serve --config "$projects"
-            TOKEN=$data/control.token
-            publishes 1 >/dev/null
-            before=$(ticks "$daemon") && made=$(allocations)
-            publishes "$1" >"$data/wrk"
-            after=$(ticks "$daemon") && made=$(($(allocations) - made))
-            awk -v count="$COUNT" -v ticks=$((after - before)) -v made="$made" '
-                /Non-2xx|Socket errors/ {bad = 1} /requests in/ {sum = $1} /Requests\/sec/ {rate = $2} /Latency  / {time = $2}
-                END {printf "%2d publishers %6.0f a second, %.2f ms of CPU and %.0f allocations each, %s until the answer\n",
-                    count, rate, ticks * 10 / sum, made / sum, time; exit bad}' "$data/wrk"
-            end
-        done
-    done
-    rm -rf "$projects" "$TMPDIR"
-}
-
-# publishes SECONDS: wrk with as many connections as there are projects to publish to.
-publishes() {
-    wrk -t1 "-c$COUNT" "-d${1}s" --timeout 10s -s deploy/bench/publish.lua "$(control_address)"
-}
 
 # compare_cluster SECONDS: members and nodes begin anew for each number of publishers.
 compare_cluster() {
@@ -443,6 +403,10 @@ compare_release() {
     done
 }
 
+if [[ -n $counts ]]; then
+    compare_counts
+    exit
+fi
 if [[ -n $publish ]]; then
     compare_publish "$publish"
     exit
@@ -480,6 +444,8 @@ if ((${#fanout[@]})); then
     exit
 fi
 
+install_command valgrind valgrind
+install_command strip binutils
 swift build -c release --product stalecast-benchmarks
 bin=$(swift build -c release --show-bin-path)
 work=.build/bench

@@ -8,7 +8,8 @@ usage() {
 deploy/test.sh [--fast | --long] [--strict] [--only PATTERN]
 
 Installs the Debian packages and Python clients that are missing, builds, runs `swift test` and `pytest Tests/e2e`.
-Prints each part's time, the forty slowest tests and the flaky ones; its last line counts the tests that passed, failed
+Without --fast and --only it also prints what a delivery, a fetch and a publish cost, beside the last figures: times fail
+nothing. Prints each part's time, the forty slowest tests and the flaky ones; its last line counts the tests that passed, failed
 and were skipped. The code is other than 0 when anything failed.
 
   --fast           for every day, minutes: lint, a debug build of what changed, Swift's tests, one file from outside for
@@ -49,11 +50,12 @@ install_command shellcheck shellcheck
 install_command shfmt shfmt
 if ((!fast)); then
     install_command caddy caddy caddy
+    install_command wrk wrk
     install_missing gpg gpg-agent lintian mandoc mmdebstrap systemd-container zsh fish
     install_command node nodejs
     install_command java default-jdk-headless
 fi
-if ((long)); then install_missing wrk buildah; fi
+if ((long)); then install_missing buildah; fi
 export PATH="$PATH:/usr/sbin:/sbin"
 
 failed=()
@@ -220,6 +222,10 @@ else
     from_outside 'Tests/e2e' "${shared[@]}" -m 'not busy' Tests/e2e
     # What measures, or keeps all processors busy, has the machine to itself.
     from_outside 'Tests/e2e, what measures' -m busy Tests/e2e
+    if [[ -z $only ]]; then
+        begin 'counts, beside the last in deploy/docs/figures.md'
+        BIN=$(dirname "$STALECAST_BIN") deploy/bench.sh --counts || failed+=(counts)
+    fi
 fi
 begin ''
 deploy/test-summary.py "$results"

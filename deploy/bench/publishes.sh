@@ -1,0 +1,100 @@
+# shellcheck shell=bash disable=SC2154
+# Publishes, and a short count of everything, for deploy/bench.sh.
+
+# many_projects: the section of 64 projects.
+many_projects() {
+    local count
+    for count in {0..63}; do printf '%s{id: p%03d, number: "%d"}' "$( ((count)) && echo ', ')" "$count" $((count + 1000)); done |
+        sed 's/.*/projects: [&]/'
+    echo
+}
+
+# prepare_publishes: sets $projects, and has daemons keep their data on the disk of this folder.
+prepare_publishes() {
+    build_daemon
+    install_command wrk wrk
+    gcc -O2 -o .build/bench/fsync deploy/bench/fsync.c
+    mkdir -p .build/bench/data
+    export TMPDIR=$PWD/.build/bench/data COUNT TOKEN
+    projects=$(mktemp)
+    many_projects >"$projects"
+}
+
+# compare_publish SECONDS: the disk alone, one publisher and 64 in turns, each daemon's data on the same disk.
+compare_publish() {
+    local projects
+    prepare_publishes
+    for _ in 1 2 3; do
+        .build/bench/fsync "$TMPDIR/file" 1000
+        for COUNT in 1 64; do measure_publishes "$1"; done
+    done
+    rm -rf "$projects" "$TMPDIR"
+}
+
+# measure_publishes SECONDS: of a daemon of its own, from $COUNT publishers.
+measure_publishes() {
+    local before after made
+    serve --config "$projects"
+    TOKEN=$data/control.token
+    publishes 1 >/dev/null
+    before=$(ticks "$daemon") && made=$(allocations)
+    publishes "$1" >"$data/wrk"
+    after=$(ticks "$daemon") && made=$(($(allocations) - made))
+    awk -v count="$COUNT" -v ticks=$((after - before)) -v made="$made" '
+        /Non-2xx|Socket errors/ {bad = 1} /requests in/ {sum = $1} /Requests\/sec/ {rate = $2} /Latency  / {time = $2}
+        END {printf "%2d publishers %6.0f a second, %.2f ms of CPU and %.0f allocations each, %s until the answer\n",
+            count, rate, ticks * 10 / sum, made / sum, time; exit bad}' "$data/wrk"
+    end
+}
+
+# publishes SECONDS: wrk with as many connections as there are projects to publish to.
+publishes() {
+    wrk -t1 "-c$COUNT" "-d${1}s" --timeout 10s -s deploy/bench/publish.lua "$(control_address)"
+}
+
+# compare_counts: what a delivery, a fetch and a publish cost, for a moment each.
+compare_counts() {
+    local projects nginx rate floor ours theirs
+    install_command nginx nginx-light
+    install_missing curl
+    prepare_publishes
+    export CODINGS='' BODIES=''
+
+    serve
+    floor=$(.build/bench/floor 2000 9 480 | awk '{print $2}')
+    "$bin/stalecast" load fanout --subscribers 2000 --rounds 9 --data "$data" >"$data/fanout"
+    ours=$(awk '$1 == "median" {print $(NF - 1)}' "$data/fanout")
+    beside delivery "$(awk -v ours="$ours" -v floor="$floor" 'BEGIN {
+        printf "%.1f us of CPU, %.2f times the floor", ours, ours / floor}')"
+    end
+
+    serve
+    template 80 >"$data/template"
+    publish_template "$data/template"
+    keep_answer http
+    printf 'function request() return wrk.format("GET", "/answer.json") end\n' >"$data/static.lua"
+    start_nginx ''
+    rush nginx "$nginx" "$data/static.lua" http://127.0.0.1:18900/ 2 >"$data/theirs" && theirs=$rate
+    rush fetch "$daemon" deploy/bench/fetch.lua "http://127.0.0.1:$(edge_port)/" 2 >"$data/ours"
+    stop_nginx
+    beside fetch "$(awk -v rates="$rate $theirs" '{us[NR] = $5; made = $(NF - 1)} END {
+        split(rates, rate)
+        printf "%.1f us of CPU, %.2f times that of nginx, %.1f allocations; %.2f times its rate",
+            us[2], us[2] / us[1], made, rate[1] / rate[2]}' "$data/theirs" "$data/ours")"
+    end
+
+    floor=$(.build/bench/fsync "$TMPDIR/file" 1000 | awk '{print $2}')
+    for COUNT in 1 64; do
+        ours=$(measure_publishes 2)
+        ours=${ours#*publishers}
+        beside "publish from $COUNT" "${ours#"${ours%%[! ]*}"}; fdatasync $floor ms"
+    done
+    rm -rf "$projects" "$TMPDIR"
+}
+
+# beside NAME FIGURES: prints them, and the last row of that name in figures.md.
+beside() {
+    local last
+    last=$(awk -F ' *[|] *' -v name="$1" '$2 == name {last = $3 " (" $4 ")"} END {print last}' deploy/docs/figures.md)
+    printf '%-16s %s\n%-16s last: %s\n' "$1" "$2" '' "${last:-none}"
+}
