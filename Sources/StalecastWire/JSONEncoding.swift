@@ -21,6 +21,7 @@ extension JSONValue {
     /// The document as UTF-8 bytes, without a final line end.
     package func encoded(_ style: JSONStyle = .wire) -> [UInt8] {
         var bytes: [UInt8] = []
+        bytes.reserveCapacity(512)
         write(to: &bytes, style: style, level: 0)
         return bytes
     }
@@ -71,6 +72,14 @@ extension JSONValue {
 
     private static func write(_ text: String, to bytes: inout [UInt8], asciiOnly: Bool) {
         bytes.append(0x22)
+        defer { bytes.append(0x22) }
+        // Nearly all text is plain, and then goes in one piece.
+        let isPlain = text.utf8.withContiguousStorageIfAvailable { units in
+            guard units.allSatisfy({ (0x20..<0x7F).contains($0) && $0 != 0x22 && $0 != 0x5C }) else { return false }
+            bytes.append(contentsOf: units)
+            return true
+        }
+        if isPlain == true { return }
         for scalar in text.unicodeScalars {
             switch scalar.value {
             case 0x22, 0x5C:
@@ -85,7 +94,6 @@ extension JSONValue {
             default: bytes.append(contentsOf: Array(String(scalar).utf8))
             }
         }
-        bytes.append(0x22)
     }
 
     private static let hexDigits = Array("0123456789abcdef".utf8)

@@ -12,32 +12,63 @@ package indirect enum JSONValue: Hashable, Sendable {
 
 /// The members of a JSON object in document order.
 package struct JSONObject: Sendable, Hashable, ExpressibleByDictionaryLiteral {
-    package private(set) var keys: [String] = []
-    private var values: [String: JSONValue] = [:]
+    /// Members in document order.
+    package private(set) var members: [(key: String, value: JSONValue)] = []
+    /// Places of the members; nil while there are so few that looking at each is quicker.
+    private var places: [String: Int]?
+
+    private static let few = 16
 
     package init() {}
 
     package init(dictionaryLiteral elements: (String, JSONValue)...) {
+        members.reserveCapacity(elements.count)
         for (key, value) in elements { self[key] = value }
     }
 
-    package var count: Int { keys.count }
-    package var isEmpty: Bool { keys.isEmpty }
+    package var keys: [String] { members.map(\.key) }
+    package var count: Int { members.count }
+    package var isEmpty: Bool { members.isEmpty }
 
     /// Reads, sets (at the end when new) or, with nil, removes a member.
     package subscript(key: String) -> JSONValue? {
-        get { values[key] }
+        get { place(of: key).map { members[$0].value } }
         set {
+            let place = place(of: key)
             if let newValue {
-                if values.updateValue(newValue, forKey: key) == nil { keys.append(key) }
-            } else if values.removeValue(forKey: key) != nil {
-                keys.removeAll { $0 == key }
+                if let place { members[place].value = newValue } else { append(key, newValue) }
+            } else if let place {
+                members.remove(at: place)
+                if places != nil { indexMembers() }
             }
         }
     }
 
-    /// Members in document order.
-    package var members: [(key: String, value: JSONValue)] { keys.map { ($0, values[$0]!) } }
+    private func place(of key: String) -> Int? {
+        if let places { return places[key] }
+        return members.firstIndex { $0.key == key }
+    }
+
+    private mutating func append(_ key: String, _ value: JSONValue) {
+        members.append((key, value))
+        if places != nil { places?[key] = members.count - 1 } else if members.count > Self.few { indexMembers() }
+    }
+
+    private mutating func indexMembers() {
+        places = Dictionary(uniqueKeysWithValues: members.indices.map { (members[$0].key, $0) })
+    }
+
+    package static func == (a: JSONObject, b: JSONObject) -> Bool {
+        a.members.elementsEqual(b.members) { $0.key == $1.key && $0.value == $1.value }
+    }
+
+    package func hash(into hasher: inout Hasher) {
+        hasher.combine(members.count)
+        for (key, value) in members {
+            hasher.combine(key)
+            hasher.combine(value)
+        }
+    }
 }
 
 extension JSONValue: ExpressibleByStringLiteral, ExpressibleByBooleanLiteral, ExpressibleByIntegerLiteral,

@@ -28,9 +28,16 @@ package struct Timestamp: Hashable, Sendable, Comparable, CustomStringConvertibl
         let second = Int(seconds - day * 86_400)
         let (year, month, dayOfMonth) = Self.civil(fromDay: day)
         let fraction = Int((microseconds % 1_000_000 + 1_000_000) % 1_000_000)
-        return Self.pad(year, 4) + "-" + Self.pad(month, 2) + "-" + Self.pad(dayOfMonth, 2) + "T"
-            + Self.pad(second / 3600, 2) + ":" + Self.pad(second / 60 % 60, 2) + ":" + Self.pad(second % 60, 2)
-            + "." + Self.pad(fraction, 6) + "Z"
+        var text: [UInt8] = []
+        text.reserveCapacity(27)
+        for (value, width, end) in [
+            (year, 4, "-"), (month, 2, "-"), (dayOfMonth, 2, "T"), (second / 3600, 2, ":"), (second / 60 % 60, 2, ":"),
+            (second % 60, 2, "."), (fraction, 6, "Z"),
+        ] as [(Int, Int, Unicode.Scalar)] {
+            Self.append(value, width, to: &text)
+            text.append(UInt8(ascii: end))
+        }
+        return String(decoding: text, as: UTF8.self)
     }
 
     /// Parses RFC 3339, for example `2026-11-20T13:00:00.5+01:00`; nil when it is anything else.
@@ -69,9 +76,18 @@ package struct Timestamp: Hashable, Sendable, Comparable, CustomStringConvertibl
         return (year, month, Int(dayOfYear - (153 * monthFromMarch + 2) / 5 + 1))
     }
 
-    private static func pad(_ value: Int, _ width: Int) -> String {
-        let digits = String(value)
-        return String(repeating: "0", count: max(0, width - digits.count)) + digits
+    private static func append(_ value: Int, _ width: Int, to text: inout [UInt8]) {
+        var divisor = 1
+        for _ in 1..<width { divisor *= 10 }
+        // A year before the first, or of five digits.
+        guard (0..<10 * divisor).contains(value) else {
+            let digits = String(value)
+            return text += (String(repeating: "0", count: max(0, width - digits.utf8.count)) + digits).utf8
+        }
+        while divisor > 0 {
+            text.append(UInt8(ascii: "0") + UInt8(value / divisor % 10))
+            divisor /= 10
+        }
     }
 }
 

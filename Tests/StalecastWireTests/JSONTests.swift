@@ -118,6 +118,26 @@ import Testing
         #expect(object["a"] == 4)
     }
 
+    @Test(arguments: [3, 16, 17, 40])
+    func membersAreFoundInObjectsOfEverySize(count: Int) throws {
+        var object = JSONObject()
+        for number in 0..<count { object["k\(number)"] = .int(number) }
+        for number in 0..<count { #expect(object["k\(number)"] == .int(number)) }
+        object["k1"] = nil
+        object["k0"] = "new"
+        object["k1"] = "last"
+        object["absent"] = nil
+        let names = ["k0"] + (2..<count).map { "k\($0)" } + ["k1"]
+        #expect(object.keys == names && object.count == count && object["absent"] == nil)
+        #expect(object.members.map(\.value) == [.string("new")] + (2..<count).map { .int($0) } + ["last"])
+        let copy = try #require(try JSONValue.parse(JSONValue.object(object).encoded()).object)
+        #expect(copy == object && Set([copy, object]).count == 1)
+        var other = copy
+        other["k1"] = nil
+        other["k1"] = "another"
+        #expect(other != object && object["k1"] == "last")
+    }
+
     /// Mutations of a document, from a fixed seed: never a crash, and what parses survives a round trip.
     @Test func mutatedDocumentsNeverCrashTheParser() throws {
         let seed = Array(#"{"a":[1,-2.5e3,"x\u00e9\n",true,null],"b":{"c":""}}"#.utf8)
