@@ -41,7 +41,7 @@ extension TemplateStore {
             try queue.close()
             if isRehearsal { return report }
             let epoch = Epoch.random()
-            let database = try openPool(directory)
+            let database = try StoreConnection(directory).pool
             try database.write { db in
                 try report.floors.write(db)
                 try db.execute(sql: "UPDATE store SET epoch = ?", arguments: [epoch.description])

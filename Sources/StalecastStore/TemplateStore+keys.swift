@@ -65,7 +65,7 @@ extension TemplateStore {
                 if case .success(let value) = result { committed(value) }
                 self.state.withLock { $0.leave() }
                 continuation.resume(returning: result)
-                self.checkpointIfDue(db, because: nil)
+                self.checkpointIfDue()
             }
         }
         return try result.get()

@@ -26,7 +26,8 @@ extension TemplateStore {
                 directory, mark.found, beginEmpty: configuration.beginEmpty || replica != nil,
                 epoch: replica?.epoch)
             if hasLostLog, !isNew, replica == nil { try refuseLostLog(directory, mark.found) }
-            let database = try openPool(directory)
+            let connection = try StoreConnection(directory)
+            let database = connection.pool
             let (epoch, head, beganAnew) =
                 try replica.map {
                     let (epoch, head) = try settleReplica(database, mark, $0, directory, log)
@@ -36,7 +37,7 @@ extension TemplateStore {
                 (try VersionTable.allCurrent($0), try ReleaseTable.newest($0), try NumberFloors.stored($0))
             }
             let parts = TemplateStore.Parts(
-                directory: directory, projects: projects, lock: lock, database: database, mark: mark, epoch: epoch,
+                directory: directory, projects: projects, lock: lock, connection: connection, mark: mark, epoch: epoch,
                 beganAnew: beganAnew, currentTemplates: CurrentTemplates(current, head: head), releases: releases,
                 floors: floors)
             let store = TemplateStore(parts, configuration: configuration, log: log)
@@ -129,36 +130,6 @@ extension TemplateStore {
 
     static func removeUnfinished(_ directory: DataDirectory) throws {
         for suffix in ["", "-journal", "-wal", "-shm"] { try FileOperation.remove(directory.unfinished + suffix) }
-    }
-
-    static func openPool(_ directory: DataDirectory) throws -> DatabasePool {
-        var configuration = Configuration()
-        configuration.label = "stalecast.store"
-        configuration.busyMode = .timeout(5)
-        configuration.maximumReaderCount = 4
-        // A transaction that cannot even be rolled back makes the store fail; it must not trap.
-        configuration.allowsUnsafeTransactions = true
-        let pool = try DatabasePool(path: directory.database, configuration: configuration)
-        try makeDurable(pool)
-        try Schema.migrator.migrate(pool)
-        try pool.write(AuditTable.create)
-        return pool
-    }
-
-    /// DatabasePool itself sets `synchronous = NORMAL`, after everything `Configuration.prepareDatabase` could do, and
-    /// with it a power cut would take acknowledged versions. Checkpoints are ours (``checkpointIfDue(_:)``): SQLite's
-    /// automatic ones swallow their errors.
-    private static func makeDurable(_ pool: DatabasePool) throws {
-        try pool.writeWithoutTransaction { db in
-            try db.execute(
-                sql: """
-                    PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;
-                    PRAGMA wal_autocheckpoint = 0;
-                    """)
-            guard try Int.fetchOne(db, sql: "PRAGMA synchronous") == 2 else {
-                throw StoreError.inaccessible("SQLite does not accept synchronous=FULL")
-            }
-        }
     }
 
     /// Keeps the epoch unless the high-water mark says that the database was rolled back or exchanged.

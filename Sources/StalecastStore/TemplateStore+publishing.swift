@@ -96,7 +96,7 @@ extension TemplateStore {
             state.withLock { $0.leave() }
             publish.done.resume(returning: result)
         }
-        checkpointIfDue(db, because: results.last)
+        checkpointIfDue(because: results.last)
         // The rest waits behind other work of the writer.
         if hasMore { database.asyncWriteWithoutTransaction { self.commitQueued($0) } }
     }

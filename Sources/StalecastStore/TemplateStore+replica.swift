@@ -75,7 +75,7 @@ extension TemplateStore {
             database.asyncWriteWithoutTransaction { db in
                 let result = self.applyOnWriter(shared, versions, db)
                 continuation.resume(returning: result)
-                self.checkpointIfDue(db, because: nil)
+                self.checkpointIfDue()
             }
         }
         try result.get()

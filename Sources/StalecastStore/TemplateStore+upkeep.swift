@@ -1,3 +1,4 @@
+import Dispatch
 import GRDB
 import StalecastWire
 import Synchronization
@@ -27,7 +28,7 @@ extension TemplateStore {
             try db.commit()
             state.withLock { $0.figures.removed += UInt64(removed) }
             if removed > 0 { log(TemplateStore.LogLine(.info, "removed old versions", ["count": String(removed)])) }
-            checkpointIfDue(db, because: nil)
+            checkpointIfDue()
             if removed == Self.removalsPerSweep { beginSweep() }
         } catch {
             rollBack(db)
@@ -53,12 +54,25 @@ extension TemplateStore {
     /// answer: whatever happens here, the versions in the log are durable.
     ///
     /// - Parameter result: a publish that found no space asks for it too, since an emptied log gives space back.
-    func checkpointIfDue(_ db: Database, because result: Result<StoredVersion, StoreError>?) {
-        let size = FileOperation.size(directory.writeAheadLog) ?? 0
-        let isWanted = Self.isDiskFull(result) && size > 0
-        guard state.withLock({ $0.refusal == nil && (isWanted || size >= $0.checkpointAt) }) else { return }
+    func checkpointIfDue(because result: Result<StoredVersion, StoreError>? = nil) {
+        let isFull = Self.isDiskFull(result)
+        let size = isFull ? FileOperation.size(directory.writeAheadLog) ?? 0 : connection.logLength.bytes
+        guard isFull && size > 0 || state.withLock({ size >= $0.checkpointAt }) else { return }
+        // By way of the queue, so that a publish that runs on it is answered first.
+        connection.writer.queue.async {
+            self.database.asyncWriteWithoutTransaction { self.checkpoint($0, size: size, givesSpaceBack: isFull) }
+        }
+    }
+
+    /// The log's file keeps its size, and the next commits overwrite it: they change no size, which the disk would have
+    /// to write as well. A file that became large, because somebody read for long, is emptied.
+    private func checkpoint(_ db: Database, size: Int64, givesSpaceBack: Bool) {
+        let logLength = connection.logLength
+        guard state.withLock({ $0.refusal == nil && (givesSpaceBack || logLength.bytes >= $0.checkpointAt) })
+        else { return }
         do {
-            try checkpoint(db)
+            try checkpoint(db, givesSpaceBack || size > 2 * configuration.checkpointBytes ? .truncate : .restart)
+            logLength.restart()
             state.withLock { $0.checkpointAt = configuration.checkpointBytes }
         } catch {
             checkpointFailed(error, size: size)
@@ -66,10 +80,10 @@ extension TemplateStore {
     }
 
     /// Waits for readers a moment only: a backup may read for seconds, and publishes wait behind this.
-    private func checkpoint(_ db: Database) throws {
+    private func checkpoint(_ db: Database, _ mode: Database.CheckpointMode) throws {
         try db.execute(sql: "PRAGMA busy_timeout = 50")
         defer { restoreBusyTimeout(db) }
-        try db.checkpoint(.truncate)
+        try db.checkpoint(mode)
     }
 
     private func restoreBusyTimeout(_ db: Database) {

@@ -19,7 +19,7 @@ package final class TemplateStore: Sendable {
 
     let configuration: StoreConfiguration
     let files: StoreFiles
-    let database: DatabasePool
+    let connection: StoreConnection
     let mark: HighWaterMark
     let state: Mutex<StoreState>
     /// Floors as stored at the start. Only those of a replica are raised later, and it reads them from the database.
@@ -40,7 +40,7 @@ package final class TemplateStore: Sendable {
         currentTemplates = parts.currentTemplates
         releases = Mutex(parts.releases)
         files = StoreFiles(parts.directory, parts.lock)
-        database = parts.database
+        connection = parts.connection
         mark = parts.mark
         let retention = Retention(maxVersions: configuration.maxVersionsPerScope, maxAge: configuration.maxVersionAge)
         floors = parts.floors
@@ -50,6 +50,7 @@ package final class TemplateStore: Sendable {
     }
 
     var directory: DataDirectory { files.directory }
+    var database: DatabasePool { connection.pool }
 
     /// Terms that change while the store is open. What is nil of a cluster's parts this store does by itself.
     private struct Terms: Sendable {
@@ -150,7 +151,7 @@ package final class TemplateStore: Sendable {
         let directory: DataDirectory
         let projects: ProjectTable
         let lock: DirectoryLock
-        let database: DatabasePool
+        let connection: StoreConnection
         let mark: HighWaterMark
         let epoch: Epoch
         let beganAnew: Bool

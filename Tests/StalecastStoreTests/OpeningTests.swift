@@ -173,6 +173,27 @@ import Testing
         #expect(largest < 6 << 20)
     }
 
+    /// A commit that makes the file larger makes the disk write its size too.
+    @Test func writeAheadLogIsWrittenOverAndOnlyALargeOneIsCutOff() async throws {
+        var configuration = StoreConfiguration.make(directory)
+        configuration.checkpointBytes = 32 << 10
+        let store = try TemplateStore.open(configuration)
+        var sizes: [Int] = []
+        for value in 1...60 {
+            try await store.put("\(value)")
+            sizes.append(try directory.bytes("stalecast.sqlite-wal").count)
+        }
+        #expect(zip(sizes, sizes.dropFirst()).allSatisfy { $0 <= $1 })
+        #expect(sizes[59] > 32 << 10 && sizes[59] < 96 << 10)
+        try await store.put(String(repeating: "x", count: 100_000))
+        #expect(try directory.bytes("stalecast.sqlite-wal").count > 100_000)
+        // The log is written back after the answer, and perhaps after the next publish.
+        try await store.put(61...63)
+        #expect(try directory.bytes("stalecast.sqlite-wal").count < 96 << 10)
+        store.close()
+        #expect(try await TemplateStore.make(directory).numbers().count == 64)
+    }
+
     /// Opening a directory with this database is refused, and leaves every byte as it is.
     private func expectRefusal(
         of content: some DataProtocol, mentions word: String = "database",
