@@ -59,6 +59,13 @@ package struct Control: Sendable {
 
         /// The operation's name in metrics.
         var name: String { if case .operation(let operation, _) = match { operation.document.id } else { "options" } }
+
+        /// Whether the request only publishes, and takes little time to read: see ``WriterQueue``.
+        func isShortPublish(_ request: Request) -> Bool {
+            guard case .operation(let operation, _) = match, operation.handler.takesTemplate else { return false }
+            return request.query.isEmpty && request.body.count <= 16 << 10
+                && !request.head.headers.contains(name: "content-encoding")
+        }
     }
 
     /// Largest body that is not a template, in bytes.

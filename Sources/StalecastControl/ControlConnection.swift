@@ -2,6 +2,7 @@ import NIOCore
 import NIOHTTP1
 import StalecastAccess
 import StalecastHTTP
+import StalecastStore
 import StalecastWire
 import Synchronization
 
@@ -69,8 +70,10 @@ final class ControlConnection: RequestHandler {
         }
         // The task outlives its connection: a commit must not be interrupted. The listener waits for its connections.
         let peer = client?.description
-        Task { [control, loop, connection, feeding] in
+        let writer = admission.isShortPublish(request) ? control.store.takeIdleWriter() : nil
+        Task(executorPreference: writer) { [control, loop, connection, feeding] in
             let answer = await control.answer(to: request, admission, peer: peer)
+            defer { writer?.leave() }
             control.tally.count(admission.name, status: answer.status)
             guard let events = answer.events, request.head.method != .HEAD else {
                 return loop.execute { connection.answer(answer) }
