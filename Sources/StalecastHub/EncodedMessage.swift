@@ -1,31 +1,49 @@
 package import StalecastWire
+import Synchronization
 
 /// A message encoded once for all its receivers, in the dialect of its topic's subscribers: a server-sent event or a
-/// Firebase invalidation, framed as one HTTP chunk, with the plain bytes as a slice of it.
+/// Firebase invalidation, framed as one HTTP chunk, with the plain bytes as a slice of it. It is encoded for the first
+/// receiver: most topics of a scope have none.
 package final class EncodedMessage: Sendable {
     package let message: StaleMessage
     /// True for the dialect of Firebase's streams.
     package let isInvalidation: Bool
-    /// The message's JSON on one line.
-    package let json: [UInt8]
-    /// The event with its `id`, as one chunk of an HTTP/1.1 body.
-    package let chunk: SharedBytes
-    /// Chunk without `id`, for all but the last of several messages with one cursor: a client that broke off between
-    /// them would otherwise resume after the whole group.
-    package let chunkWithoutID: SharedBytes
+    private let epoch: Epoch
+    private let encoded = AtomicLazyReference<Bytes>()
 
     package init(_ message: StaleMessage, epoch: Epoch, isInvalidation: Bool = false) {
-        self.message = message
-        self.isInvalidation = isInvalidation
-        json = isInvalidation ? Invalidation.json(message.change.version) : message.json.encoded(.wire)
-        if isInvalidation {
-            chunk = SharedBytes(ChunkEncoder.chunk(json + [0x0A]))
-            chunkWithoutID = chunk
-            return
+        (self.message, self.epoch, self.isInvalidation) = (message, epoch, isInvalidation)
+    }
+
+    /// The message's JSON on one line.
+    package var json: [UInt8] { bytes.json }
+    /// The event with its `id`, as one chunk of an HTTP/1.1 body; it lives as long as this object.
+    package var chunk: SharedBytes { bytes.chunk }
+    /// Chunk without `id`, for all but the last of several messages with one cursor: a client that broke off between
+    /// them would otherwise resume after the whole group.
+    package var chunkWithoutID: SharedBytes { bytes.chunkWithoutID }
+
+    private var bytes: Bytes {
+        // Two loops that come at once both encode, and one result stays.
+        encoded.load() ?? encoded.storeIfNil(Bytes(message, epoch, isInvalidation))
+    }
+
+    private final class Bytes: Sendable {
+        let json: [UInt8]
+        let chunk: SharedBytes
+        let chunkWithoutID: SharedBytes
+
+        init(_ message: StaleMessage, _ epoch: Epoch, _ isInvalidation: Bool) {
+            json = isInvalidation ? Invalidation.json(message.change.version) : message.json.encoded(.wire)
+            if isInvalidation {
+                chunk = SharedBytes(ChunkEncoder.chunk(json + [0x0A]))
+                chunkWithoutID = chunk
+                return
+            }
+            let cursor = Cursor(epoch: epoch, sequence: message.change.sequence)
+            chunk = SharedBytes(ChunkEncoder.chunk(SSEEncoder.event(id: cursor.description, data: json)))
+            chunkWithoutID = SharedBytes(ChunkEncoder.chunk(SSEEncoder.event(data: json)))
         }
-        let cursor = Cursor(epoch: epoch, sequence: message.change.sequence)
-        chunk = SharedBytes(ChunkEncoder.chunk(SSEEncoder.event(id: cursor.description, data: json)))
-        chunkWithoutID = SharedBytes(ChunkEncoder.chunk(SSEEncoder.event(data: json)))
     }
 
     package var sequence: CommitSequence { message.change.sequence }

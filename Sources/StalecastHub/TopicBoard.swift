@@ -258,16 +258,20 @@ package struct TopicBoard: Sendable {
 
         /// The union of changed keys over the versions in `(since, latest]`; nil when one of them is unknown.
         func changedKeys(since: VersionNumber, through latest: VersionNumber) -> [String]? {
-            let span = changes.filter { $0.version > since && $0.version <= latest }
-            // An origin's versions may skip numbers; what follows a known version is known.
-            guard Int64(span.count) == latest - since || changes.contains(where: { $0.version == since }) else {
-                return nil
-            }
             var union: Set<String> = []
-            for change in span {
-                guard let keys = change.changedKeys else { return nil }
+            var (count, isKnown): (Int64, Bool) = (0, false)
+            // From the end, where nearly all spans are, and by places: a copy of a change takes a dozen references.
+            for place in changes.indices.reversed() where changes[place].version <= latest {
+                guard changes[place].version > since else {
+                    // An origin's versions may skip numbers; what follows a known version is known.
+                    isKnown = changes[place].version == since
+                    break
+                }
+                guard let keys = changes[place].changedKeys else { return nil }
                 union.formUnion(keys)
+                count += 1
             }
+            guard isKnown || count == latest - since else { return nil }
             return union.count <= StaleMessage.maxChangedKeys ? union.sorted() : nil
         }
     }

@@ -12,6 +12,8 @@ extension Shard {
         _ encodedMessage: EncodedMessage, of announcement: TopicBoard.Announcement, on topic: Topic.Index,
         _ polls: inout [Int32]
     ) {
+        // Nobody's message is not encoded.
+        if audience.members[topic].isEmpty { return }
         let base = UnsafeRawPointer(encodedMessage.chunk.base)
         let count = encodedMessage.chunk.count
         // A change that one topic announces is the same bytes for a stream of several topics.
@@ -56,8 +58,9 @@ extension Shard {
     /// - Returns: how many streams have taken the message whole.
     private func send(_ batch: SendBatch, _ encodedMessage: EncodedMessage) -> Int {
         var written = 0
+        let count = encodedMessage.chunk.count
         batch.send { index, sent in
-            if sent == encodedMessage.chunk.count {
+            if sent == count {
                 written += 1
             } else {
                 fellShort(index, encodedMessage, sent >= 0 ? sent : sent == -Int(EAGAIN) ? 0 : -1)

@@ -55,7 +55,9 @@ struct RolloutState {
         isStored: Bool = false, at now: UInt64, time: Timestamp
     ) {
         leave(at: now)
-        var list = rollouts[change.scope] ?? []
+        // Taken out of the dictionary, so that changing it copies nothing.
+        var list: [VersionRollout] = []
+        swap(&list, &rollouts[change.scope, default: []])
         let taken = list.suffix(Self.ring - 1).reduce(UInt32(0)) { $0 | $1.bit }
         let bit = ~taken & (taken + 1)
         // A later stage of a release announces the version once more.
@@ -67,7 +69,8 @@ struct RolloutState {
         gather(&rollout, in: change.scope)
         // A staged version has an entry for each of its stages.
         for index in list.indices where list[index].version != change.version { list[index].overtake() }
-        list = list.suffix(Self.ring - 1) + [rollout]
+        if list.count >= Self.ring { list.removeFirst(list.count - Self.ring + 1) }
+        list.append(rollout)
         rollouts[change.scope] = list
         newest[change.scope] = change.version
         let waiting = early
