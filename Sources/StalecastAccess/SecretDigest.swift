@@ -36,7 +36,8 @@ package struct SecretDigest: Sendable, Hashable {
     package var bytes: [UInt8] { withUnsafeBytes(of: words) { Array($0) } }
 
     package var hexadecimal: String {
-        bytes.map { byte in String(byte >> 4, radix: 16) + String(byte & 15, radix: 16) }.joined()
+        let digits = Array("0123456789abcdef".utf8)
+        return String(decoding: bytes.flatMap { [digits[Int($0 >> 4)], digits[Int($0 & 15)]] }, as: UTF8.self)
     }
 
     /// Takes the same time wherever the two differ.

@@ -127,7 +127,7 @@ extension Call {
     fileprivate func isUrgent(_ description: String) throws(GoogleError) -> Bool {
         switch self[field: "x-stalecast-urgent"]?.lowercased() {
         case "true", "1": return true
-        case nil, "false", "0": return description.contains(ChangeNotes.urgentMarker)
+        case nil, "false", "0": return !description.isEmpty && description.contains(ChangeNotes.urgentMarker)
         default: throw .invalidArgument("X-Stalecast-Urgent must be true or false.")
         }
     }

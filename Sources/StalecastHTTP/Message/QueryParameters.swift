@@ -10,6 +10,7 @@ package struct QueryParameters: Sendable {
     private static let maxParameters = 256
 
     package init(_ query: some StringProtocol = "") {
+        if query.isEmpty { return }
         // Bytes, since characters cost half a millisecond for each KB of a stranger's query.
         let pairs = query.utf8.split(separator: UInt8(ascii: "&"), maxSplits: Self.maxParameters)
         for pair in pairs.prefix(Self.maxParameters) {

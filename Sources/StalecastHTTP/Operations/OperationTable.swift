@@ -24,8 +24,8 @@ package struct PathValues: Sendable {
 /// off before it is decoded, so `%2F` never makes a new one.
 package struct OperationTable<Handler: Sendable>: Sendable {
     package let operations: [Operation<Handler>]
-    /// Theirs: to go through these copies nothing of the documents.
-    private let paths: [PathTemplate]
+    /// Theirs, with their places, by the number of segments: to go through these copies nothing of the documents.
+    private let paths: [Int: [(index: Int, path: PathTemplate)]]
 
     /// Result of looking up a request.
     package enum Match: Sendable {
@@ -36,7 +36,9 @@ package struct OperationTable<Handler: Sendable>: Sendable {
 
     package init(_ operations: [Operation<Handler>]) {
         self.operations = operations
-        paths = operations.map { $0.document.path }
+        paths = Dictionary(
+            grouping: operations.enumerated().map { (index: $0.offset, path: $0.element.document.path) }
+        ) { $0.path.length }
     }
 
     /// - Parameters:
@@ -81,7 +83,7 @@ package struct OperationTable<Handler: Sendable>: Sendable {
     private func candidates(_ segments: [String]) -> [(index: Int, values: PathValues)] {
         var found: [(Int, PathValues)] = []
         var fit = 0
-        for (index, path) in paths.enumerated() {
+        for (index, path) in paths[segments.count] ?? [] {
             guard path.literalBytes >= fit, let values = path.match(segments) else { continue }
             if path.literalBytes > fit {
                 fit = path.literalBytes

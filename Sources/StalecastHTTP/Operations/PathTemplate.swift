@@ -31,6 +31,9 @@ package struct PathTemplate: Hashable, Sendable, ExpressibleByStringLiteral {
         return .name(String(text[text.index(after: text.startIndex)..<end]), suffix: String(suffix))
     }
 
+    /// Number of segments.
+    var length: Int { segments.count }
+
     /// The names in braces, in order.
     package var names: [String] {
         segments.compactMap { if case .name(let name, _) = $0 { name } else { nil } }
@@ -41,14 +44,14 @@ package struct PathTemplate: Hashable, Sendable, ExpressibleByStringLiteral {
     /// - Parameter path: decoded segments.
     package func match(_ path: [String]) -> [String: String]? {
         guard path.count == segments.count else { return nil }
+        for (segment, text) in zip(segments, path) {
+            if case .literal(let literal) = segment, text != literal { return nil }
+        }
         var values: [String: String] = [:]
         for (segment, text) in zip(segments, path) {
-            switch segment {
-            case .literal(let literal): if text != literal { return nil }
-            case .name(let name, let suffix):
-                guard text.hasSuffix(suffix), text.utf8.count > suffix.utf8.count else { return nil }
-                values[name] = String(text.dropLast(suffix.count))
-            }
+            guard case .name(let name, let suffix) = segment else { continue }
+            guard text.hasSuffix(suffix), text.utf8.count > suffix.utf8.count else { return nil }
+            values[name] = String(text.dropLast(suffix.count))
         }
         return values
     }
