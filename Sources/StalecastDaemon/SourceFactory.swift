@@ -63,7 +63,8 @@ package struct SourceFactory: Sendable {
         case .store: throw StartError("kind store is no source")
         case .file:
             return FileSource(
-                path: feed.path ?? "", reading: feed.reading, kind: kind, watch: watch, maxBytes: feed.maxBytes)
+                path: feed.path ?? "", reading: feed.reading, kind: kind, watch: watch,
+                maxBytes: feed.document.maxBytes)
         case .http:
             return HTTPSource(
                 url: try OutboundURL(feed.url ?? ""), access: try access(feed), reading: feed.reading, kind: kind)
@@ -72,8 +73,8 @@ package struct SourceFactory: Sendable {
     }
 
     private func firebase(_ feed: Configuration.Feed) throws -> FirebaseSource {
-        let project = feed.originProject ?? feed.scope.project.description
-        let namespace = feed.originNamespace ?? feed.scope.namespace
+        let project = feed.firebase.project ?? feed.scope.project.description
+        let namespace = feed.firebase.namespace ?? feed.scope.namespace
         return try FirebaseSource(
             base: feed.url ?? FirebaseTemplates.defaultBase, project: project, namespace: namespace,
             access: try access(feed), stream: try stream(feed, project, namespace),
@@ -84,41 +85,41 @@ package struct SourceFactory: Sendable {
     private func stream(
         _ feed: Configuration.Feed, _ project: String, _ namespace: Namespace
     ) throws -> (settings: InvalidationStream.Settings, access: OriginAccess)? {
-        guard let key = feed.apiKey else { return nil }
-        let appID = feed.appID ?? "1:0:web:0"
+        guard let key = feed.firebase.apiKey else { return nil }
+        let appID = feed.firebase.appID ?? "1:0:web:0"
         var settings = try InvalidationStream.Settings(
-            base: feed.realtimeURL ?? feed.url ?? InvalidationStream.Settings.defaultBase, project: project,
+            base: feed.firebase.realtimeURL ?? feed.url ?? InvalidationStream.Settings.defaultBase, project: project,
             namespace: namespace, apiKey: key, appID: appID)
-        settings.installation = try installation(feed, forGoogle: feed.url == nil && feed.realtimeURL == nil)
+        settings.installation = try installation(feed, forGoogle: feed.url == nil && feed.firebase.realtimeURL == nil)
         return (settings, try plainAccess(feed, to: settings.url))
     }
 
     /// - Parameter forGoogle: whether it is shown to Google, which serves no request without.
     private func installation(_ feed: Configuration.Feed, forGoogle: Bool) throws -> FirebaseInstallation? {
-        guard let base = feed.installationsURL ?? (forGoogle ? FirebaseInstallation.defaultBase : nil),
-            let key = feed.apiKey
+        guard let base = feed.firebase.installationsURL ?? (forGoogle ? FirebaseInstallation.defaultBase : nil),
+            let key = feed.firebase.apiKey
         else { return nil }
         return try FirebaseInstallation(
-            base: base, project: feed.originProject ?? feed.scope.project.description, apiKey: key,
-            appID: feed.appID ?? "1:0:web:0", access: try plainAccess(feed, to: try OutboundURL(base)))
+            base: base, project: feed.firebase.project ?? feed.scope.project.description, apiKey: key,
+            appID: feed.firebase.appID ?? "1:0:web:0", access: try plainAccess(feed, to: try OutboundURL(base)))
     }
 
     private func fence(_ feed: Configuration.Feed) throws -> Fence? {
-        guard let url = feed.fenceURL else { return nil }
+        guard let url = feed.fence.url else { return nil }
         let proof: Fence.Settings.Proof =
-            switch feed.fenceProof {
+            switch feed.fence.proof {
             case .etag: .etag
-            case .pointer: .pointer(feed.fencePointer ?? .whole)
+            case .pointer: .pointer(feed.fence.pointer ?? .whole)
             case .content: .content(feed.reading)
-            case .fetch: .fetch(apiKey: feed.apiKey ?? "", appID: feed.appID ?? "1:0:web:0")
+            case .fetch: .fetch(apiKey: feed.firebase.apiKey ?? "", appID: feed.firebase.appID ?? "1:0:web:0")
             }
         var settings = Fence.Settings(url: try OutboundURL(url), proof: proof)
-        settings.wait = feed.fenceWait
-        if feed.fenceProof == .fetch {
+        settings.wait = feed.fence.wait
+        if feed.fence.proof == .fetch {
             settings.installation = try installation(feed, forGoogle: settings.url.host.hasSuffix(".googleapis.com"))
         }
         var access = try plainAccess(feed, to: settings.url)
-        if let file = feed.fenceCAFile { access.tls = OutboundTLS(caFile: file) }
+        if let file = feed.fence.caFile { access.tls = OutboundTLS(caFile: file) }
         return Fence(settings, access: access, kind: TemplateKind(namespace: feed.scope.namespace))
     }
 
@@ -130,19 +131,19 @@ package struct SourceFactory: Sendable {
         guard let engine else { throw StartError("no engine was started for it") }
         let isOrigin = try url.host == OutboundURL(feed.url ?? FirebaseTemplates.defaultBase).host
         return OriginAccess(
-            engine: engine, policy: policy, tls: isOrigin ? feed.tls : nil, timeout: feed.timeout,
-            maxBodyBytes: feed.maxBytes)
+            engine: engine, policy: policy, tls: isOrigin ? feed.tls : nil, timeout: feed.access.timeout,
+            maxBodyBytes: feed.document.maxBytes)
     }
 
     private func access(_ feed: Configuration.Feed) throws -> OriginAccess {
         var access = try plainAccess(feed, to: try OutboundURL(feed.url ?? FirebaseTemplates.defaultBase))
-        access.headers = feed.headers
-        if let file = feed.tokenFile {
+        access.headers = feed.access.headers
+        if let file = feed.access.tokenFile {
             access.credential = .file(BearerFile(path: file))
-        } else if let file = feed.serviceAccountFile {
+        } else if let file = feed.firebase.serviceAccountFile {
             let tokens = AccessTokens(
                 account: try ServiceAccount(contentsOf: file), scope: FirebaseTemplates.oauthScope,
-                tokenURL: try feed.tokenURL.map { try OutboundURL($0) }, engine: access.engine, policy: policy)
+                tokenURL: try feed.firebase.tokenURL.map { try OutboundURL($0) }, engine: access.engine, policy: policy)
             access.credential = .account(token: { try await tokens.token() }, refused: { tokens.invalidate() })
         }
         return access
@@ -150,23 +151,23 @@ package struct SourceFactory: Sendable {
 }
 
 extension Configuration.Feed {
-    var needsEngine: Bool { kind == .http || kind == .firebase || fenceURL != nil }
+    var needsEngine: Bool { kind == .http || kind == .firebase || fence.url != nil }
 
     fileprivate var reading: ContentReading {
         var reading = ContentReading()
-        reading.format = format
-        reading.shape = shape
-        reading.content = contentPointer
-        reading.version = versionPointer
+        reading.format = document.format
+        reading.shape = document.shape
+        reading.content = document.content
+        reading.version = document.version
         reading.checksSchemas = serve != .notify
         return reading
     }
 
     fileprivate var tls: OutboundTLS? {
-        guard caFile != nil || certificateFile != nil else { return nil }
-        return OutboundTLS(caFile: caFile, certificateFile: certificateFile, keyFile: keyFile)
+        guard access.caFile != nil || access.certificateFile != nil else { return nil }
+        return OutboundTLS(caFile: access.caFile, certificateFile: access.certificateFile, keyFile: access.keyFile)
     }
 
     /// Whether the origin's own numbers are used here.
-    var hasOriginNumbers: Bool { versionPointer != nil || kind == .firebase && versions == .origin }
+    var hasOriginNumbers: Bool { document.version != nil || kind == .firebase && versions == .origin }
 }

@@ -83,12 +83,12 @@ extension Configuration {
     var herdWindows: [Scope: HerdWindow] {
         Dictionary(
             uniqueKeysWithValues: sources.scopes.map { feed in
-                let (least, most) = (feed.herdBudgetLeast, feed.herdBudgetMost)
+                let (least, most) = (feed.herd.least, feed.herd.most)
                 return (
                     feed.scope,
                     HerdWindow(
-                        budget: feed.herdBudget, least: least > 0 ? least : nil, most: most > 0 ? most : nil,
-                        longest: feed.herdLongest)
+                        budget: feed.herd.budget, least: least > 0 ? least : nil, most: most > 0 ? most : nil,
+                        longest: feed.herd.longest)
                 )
             })
     }

@@ -14,13 +14,13 @@ struct TriggerCredentials {
         tokens: [TriggerToken], keys: [SignedPost.Key]
     ) {
         var tokens: [TriggerToken] = []
-        for file in feed.triggerTokenFiles {
+        for file in feed.triggers.tokenFiles {
             do { tokens.append(try TriggerToken(try BearerFile(path: file).token())) } catch {
                 throw StartError("source of \(feed.scope): triggerTokenFiles: \(file): \(error)")
             }
         }
         var senders: [SignedPost.Key] = []
-        for file in feed.triggerSecretFiles {
+        for file in feed.triggers.secretFiles {
             do { senders.append(try key(file)) } catch {
                 throw StartError("source of \(feed.scope): triggerSecretFiles: \(file): \(error)")
             }
@@ -55,7 +55,7 @@ extension TriggerService.Target {
         if let project = configuration.projects.first(where: { $0.id == feed.scope.project }) {
             names.insert(String(project.number))
         }
-        if let project = feed.originProject { names.insert(project) }
+        if let project = feed.firebase.project { names.insert(project) }
         let scope = feed.scope
         let isNumbered = feed.hasOriginNumbers
         self.init(

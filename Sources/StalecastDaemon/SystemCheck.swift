@@ -172,7 +172,7 @@ package struct SystemCheck {
     /// The names that sources, webhooks and issuers of the configuration need, looked up.
     package var lookups: [Finding] {
         let urls =
-            configuration.sources.scopes.flatMap { [$0.url, $0.fenceURL].compactMap(\.self) }
+            configuration.sources.scopes.flatMap { [$0.url, $0.fence.url].compactMap(\.self) }
             + configuration.webhooks.receivers.compactMap { $0.document["url"]?.string }
             + configuration.auth.issuers.flatMap { [$0.keys.location] + ($0.signIn == nil ? [] : [$0.issuer]) }
         // An address that is none was refused when the configuration was read.

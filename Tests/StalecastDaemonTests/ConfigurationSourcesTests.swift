@@ -23,7 +23,7 @@ import Testing
         #expect(firebase.url == nil)
         let store = try #require(try feeds("{scope: demo/firebase, kind: store, herdBudget: 500}").first)
         #expect(!store.isFed)
-        #expect(store.herdBudget == 500)
+        #expect(store.herd.budget == 500)
     }
 
     @Test func everyKeyIsRead() throws {
@@ -40,15 +40,15 @@ import Testing
             ).first)
         #expect(feed.interval == .milliseconds(250))
         #expect(feed.serve == .notify)
-        #expect((feed.herdBudget, feed.herdBudgetLeast, feed.herdBudgetMost) == (100, 20, 300))
+        #expect((feed.herd.budget, feed.herd.least, feed.herd.most) == (100, 20, 300))
         #expect(feed.maxAge == .seconds(600))
-        #expect((feed.format, feed.shape) == (.yaml, .values))
-        #expect((feed.contentPointer.description, feed.versionPointer?.description) == ("/a", "/v"))
-        #expect(feed.maxBytes == 1 << 20)
-        #expect(feed.headers.map(\.name) == ["X-Team"])
-        #expect((feed.fenceProof, feed.fencePointer?.description) == (.pointer, "/w"))
-        #expect(feed.fenceWait == .seconds(5))
-        #expect(feed.triggerSecretFiles == ["y", "z"])
+        #expect((feed.document.format, feed.document.shape) == (.yaml, .values))
+        #expect((feed.document.content.description, feed.document.version?.description) == ("/a", "/v"))
+        #expect(feed.document.maxBytes == 1 << 20)
+        #expect(feed.access.headers.map(\.name) == ["X-Team"])
+        #expect((feed.fence.proof, feed.fence.pointer?.description) == (.pointer, "/w"))
+        #expect(feed.fence.wait == .seconds(5))
+        #expect(feed.triggers.secretFiles == ["y", "z"])
     }
 
     @Test(arguments: [

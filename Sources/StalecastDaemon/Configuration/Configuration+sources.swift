@@ -15,67 +15,94 @@ extension Configuration {
 
     /// One scope's source.
     ///
-    /// Flat, although each kind has keys of its own: a row of ``SourceField`` is a key path into it and names the kinds
-    /// that have the key, and only ``SourceFactory`` asks for the kind. Payloads of an enum would need a computed
-    /// property for each of these thirty keys, so that a row can reach them, and would say the kinds a second time.
+    /// Keys that belong together are a part of their own, whichever kind has them. A row of ``SourceField`` is a key path
+    /// into the parts and names the kinds that have the key, so that only ``SourceFactory`` asks for the kind.
     package struct Feed: Sendable, Equatable, CustomStringConvertible {
         package var scope: Scope
         package var kind: SourceKind
         /// Answer that clients get here for a fed scope.
         package var serve = Serving.full
-        /// Time between two looks; nil: the kind's own.
+        /// Time between two polls of the origin; nil: the kind's own.
         package var interval: Duration?
-        /// Age of the last successful look from which the daemon is not ready; zero never is.
+        /// Age of the last successful poll from which the daemon is not ready; zero never is.
         package var maxAge: Duration = .zero
-        /// Requests per second the origin can take; 0 sets no herd window.
-        package var herdBudget = 0
-        /// Least budget that experience may set; 0 is a tenth of the budget, which is the most.
-        package var herdBudgetLeast = 0
-        package var herdBudgetMost = 0
-        /// The longest herd window.
-        package var herdLongest: Duration = .seconds(300)
-
+        package var herd = Herd()
         /// Path of a file or directory.
         package var path: String?
         /// URL of the document, or for firebase scheme, host and port.
         package var url: String?
-        package var format = ContentReading.Format.auto
-        package var shape = ContentReading.Shape.template
-        package var contentPointer = JSONPointer.whole
-        package var versionPointer: JSONPointer?
+        package var document = Document()
         package var versions = Numbering.origin
-        package var maxBytes = 8 << 20
-        package var timeout: Duration = .seconds(15)
-        package var headers: [OutboundHeader] = []
-        package var tokenFile: String?
-        package var caFile: String?
-        package var certificateFile: String?
-        package var keyFile: String?
+        package var access = Access()
+        package var firebase = Firebase()
+        package var fence = Fence()
+        package var triggers = Triggers()
 
-        /// The origin's names, where they differ from ours.
-        package var originProject: String?
-        package var originNamespace: Namespace?
-        package var serviceAccountFile: String?
-        package var tokenURL: String?
-        /// API key with which the origin's real-time stream is opened.
-        package var apiKey: String?
-        package var appID: String?
-        package var realtimeURL: String?
-        package var installationsURL: String?
+        /// Requests that the origin can take from clients.
+        package struct Herd: Sendable, Equatable {
+            /// Requests per second; 0 sets no herd window.
+            package var budget = 0
+            /// Least budget that experience may set; 0 is a tenth of the budget, which is the most.
+            package var least = 0
+            package var most = 0
+            /// The longest herd window.
+            package var longest: Duration = .seconds(300)
+        }
 
-        package var fenceURL: String?
-        package var fenceCAFile: String?
-        package var fenceProof = Proof.etag
-        package var fencePointer: JSONPointer?
-        package var fenceWait: Duration = .seconds(2)
+        /// Content of the origin's document.
+        package struct Document: Sendable, Equatable {
+            package var format = ContentReading.Format.auto
+            package var shape = ContentReading.Shape.template
+            /// Place of the template or the values.
+            package var content = JSONPointer.whole
+            /// Place of the version number; nil when the document has none.
+            package var version: JSONPointer?
+            package var maxBytes = 8 << 20
+        }
 
-        package var triggerTokenFiles: [String] = []
-        package var triggerSecretFiles: [String] = []
+        /// Requests to the origin.
+        package struct Access: Sendable, Equatable {
+            package var timeout: Duration = .seconds(15)
+            package var headers: [OutboundHeader] = []
+            package var tokenFile: String?
+            package var caFile: String?
+            package var certificateFile: String?
+            package var keyFile: String?
+        }
+
+        /// Names and credentials at an origin that speaks Firebase's protocol.
+        package struct Firebase: Sendable, Equatable {
+            /// The origin's names, where they differ from ours.
+            package var project: String?
+            package var namespace: Namespace?
+            package var serviceAccountFile: String?
+            package var tokenURL: String?
+            /// API key with which the origin's real-time stream is opened.
+            package var apiKey: String?
+            package var appID: String?
+            package var realtimeURL: String?
+            package var installationsURL: String?
+        }
+
+        /// Check that clients get the new version from the origin, before they are told of it.
+        package struct Fence: Sendable, Equatable {
+            package var url: String?
+            package var caFile: String?
+            package var proof = Proof.etag
+            package var pointer: JSONPointer?
+            package var wait: Duration = .seconds(2)
+        }
+
+        /// Files with the credentials of requests that trigger a poll.
+        package struct Triggers: Sendable, Equatable {
+            package var tokenFiles: [String] = []
+            package var secretFiles: [String] = []
+        }
 
         /// Description without headers and keys, which may be secrets.
         package var description: String { "\(kind.rawValue) source of \(scope)" }
 
-        /// Time between two looks. A file is heard of by events; looks find what those miss.
+        /// Time between two polls. Events report a file's changes; polls find what events miss.
         package var effectiveInterval: Duration { interval ?? (kind == .file ? .seconds(5) : .seconds(30)) }
 
         /// Whether versions come from outside.

@@ -12,11 +12,13 @@ extension ConfigurationReading {
         check("control.tls", configuration.control.tls)
         var credentials = TriggerCredentials()
         for (path, feed) in zip(entryPaths.feeds, configuration.sources.scopes) {
-            check("\(path).serviceAccountFile", feed.serviceAccountFile) { _ = try ServiceAccount(contentsOf: $0) }
-            for file in feed.triggerTokenFiles {
+            check("\(path).serviceAccountFile", feed.firebase.serviceAccountFile) {
+                _ = try ServiceAccount(contentsOf: $0)
+            }
+            for file in feed.triggers.tokenFiles {
                 check("\(path).triggerTokenFiles", file) { _ = try TriggerToken(try BearerFile(path: $0).token()) }
             }
-            for file in feed.triggerSecretFiles {
+            for file in feed.triggers.secretFiles {
                 check("\(path).triggerSecretFiles", file) { _ = try credentials.key($0) }
             }
         }

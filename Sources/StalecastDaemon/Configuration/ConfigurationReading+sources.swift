@@ -62,7 +62,7 @@ extension ConfigurationReading {
             return attempt(at: path) { () throws(InvalidValue) in try read(texts, &feed) }
         case .headers:
             guard let headers = sourceHeaders(node, at: path) else { return false }
-            feed.headers = headers
+            feed.access.headers = headers
             return true
         }
     }
@@ -103,10 +103,10 @@ extension ConfigurationReading {
     private mutating func check(_ feed: Configuration.Feed, at path: String) {
         if feed.kind == .file, feed.path == nil { note("\(path) has no path; name the file or directory", at: path) }
         if feed.kind == .http, feed.url == nil { note("\(path) has no url; name the document", at: path) }
-        if feed.tokenFile != nil, feed.serviceAccountFile != nil {
+        if feed.access.tokenFile != nil, feed.firebase.serviceAccountFile != nil {
             note("\(path): tokenFile and serviceAccountFile exclude each other", at: path)
         }
-        if (feed.certificateFile == nil) != (feed.keyFile == nil) {
+        if (feed.access.certificateFile == nil) != (feed.access.keyFile == nil) {
             note("\(path): certificateFile and keyFile go together", at: path)
         }
         if feed.maxAge > .zero, feed.maxAge < feed.effectiveInterval * 2 {
@@ -118,18 +118,20 @@ extension ConfigurationReading {
     }
 
     private mutating func checkFence(_ feed: Configuration.Feed, at path: String) {
-        let isProofNamed = feed.fencePointer != nil || feed.fenceProof != .etag
-        if feed.fenceURL == nil, isProofNamed { note("\(path) has no fenceUrl; name it or remove the fence", at: path) }
-        if (feed.fenceProof == .pointer) != (feed.fencePointer != nil) {
+        let isProofNamed = feed.fence.pointer != nil || feed.fence.proof != .etag
+        if feed.fence.url == nil, isProofNamed {
+            note("\(path) has no fenceUrl; name it or remove the fence", at: path)
+        }
+        if (feed.fence.proof == .pointer) != (feed.fence.pointer != nil) {
             note("\(path): fenceProof pointer and fencePointer go together", at: path)
         }
-        let hasNumbers = feed.kind == .firebase && feed.versions == .origin || feed.versionPointer != nil
-        if !hasNumbers, feed.fenceProof == .pointer || feed.fenceProof == .fetch {
+        let hasNumbers = feed.kind == .firebase && feed.versions == .origin || feed.document.version != nil
+        if !hasNumbers, feed.fence.proof == .pointer || feed.fence.proof == .fetch {
             note(
-                "\(path).fenceProof: \(feed.fenceProof.rawValue) compares version numbers, and this source has none "
+                "\(path).fenceProof: \(feed.fence.proof.rawValue) compares version numbers, and this source has none "
                     + "of the origin's; use content or etag", at: path)
         }
-        if feed.kind == .file, feed.fenceURL != nil, feed.fenceProof == .etag, !hasNumbers {
+        if feed.kind == .file, feed.fence.url != nil, feed.fence.proof == .etag, !hasNumbers {
             note("\(path).fenceProof: a file has no ETag; use content", at: path)
         }
     }

@@ -16,19 +16,19 @@ extension SourceField {
             form: "duration; may be left out: 0s, never",
             "Age of the last successful look from which the daemon says that it is not ready."),
         SourceField(
-            "herdBudget", \.herdBudget, .count(0...10_000_000, of: "requests per second"),
+            "herdBudget", \.herd.budget, .count(0...10_000_000, of: "requests per second"),
             for: Set(SourceKind.allCases), form: "requests per second; may be left out: 0, no window",
             "What fetches may cost the origin: messages ask clients to spread them over subscribers / budget."),
         SourceField(
-            "herdBudgetLeast", \.herdBudgetLeast, .count(0...10_000_000, of: "requests per second"),
+            "herdBudgetLeast", \.herd.least, .count(0...10_000_000, of: "requests per second"),
             for: Set(SourceKind.allCases), form: "requests per second; may be left out: a tenth of herdBudget",
             "Where the budget goes when fetches fail or become slow, by 0.7 with each such version."),
         SourceField(
-            "herdBudgetMost", \.herdBudgetMost, .count(0...10_000_000, of: "requests per second"),
+            "herdBudgetMost", \.herd.most, .count(0...10_000_000, of: "requests per second"),
             for: Set(SourceKind.allCases), form: "requests per second; may be left out: herdBudget",
             "Where it goes while all is well, by a twentieth of herdBudget with each window."),
         SourceField(
-            "herdLongest", \.herdLongest, .duration(.seconds(1)...(.seconds(3600))), for: Set(SourceKind.allCases),
+            "herdLongest", \.herd.longest, .duration(.seconds(1)...(.seconds(3600))), for: Set(SourceKind.allCases),
             form: "duration, 1s to 1h; may be left out: 5m", "The longest herd window."),
     ]
 
@@ -42,96 +42,98 @@ extension SourceField {
         SourceField(
             optional: "url", \.url, .sourceURL, for: [.http], "For http, the document."),
         SourceField(
-            "format", \.format, .choice, for: documents, form: "auto (default), json or yaml",
+            "format", \.document.format, .choice, for: documents, form: "auto (default), json or yaml",
             "auto goes by the name of a file, the Content-Type, the first character."),
         SourceField(
-            "shape", \.shape, .choice, for: documents, form: "template (default) or values",
+            "shape", \.document.shape, .choice, for: documents, form: "template (default) or values",
             "values is a plain map of names and values, or a list of such maps of which the first wins."),
         SourceField(
-            "contentPointer", \.contentPointer, .pointer, for: documents,
+            "contentPointer", \.document.content, .pointer, for: documents,
             form: "JSON pointer; may be left out: the whole document", "Where in the document the template is."),
         SourceField(
-            optional: "versionPointer", \.versionPointer, .pointer, for: documents,
+            optional: "versionPointer", \.document.version, .pointer, for: documents,
             form: "JSON pointer; may be left out: versions are counted here",
             "Where in the document its version is, a number that grows."),
         SourceField(
             "versions", \.versions, .choice, for: [.firebase], form: "origin (default) or counted",
             "counted numbers versions here, for an origin that starts again at 1."),
         SourceField(
-            "maxBytes", \.maxBytes, .size(1024...(256 << 20)), for: fed, form: "size; may be left out: 8MiB",
+            "maxBytes", \.document.maxBytes, .size(1024...(256 << 20)), for: fed, form: "size; may be left out: 8MiB",
             "The largest document that is read."),
     ]
 
     private static let remoteAccess = [
         SourceField(
-            "timeout", \.timeout, .duration(.milliseconds(100)...(.seconds(300))), for: remote,
+            "timeout", \.access.timeout, .duration(.milliseconds(100)...(.seconds(300))), for: remote,
             form: "duration, 100ms to 5m; may be left out: 15s", "For one request."),
         SourceField(headers: "headers", for: remote, "Sent with every request."),
         SourceField(
-            optional: "tokenFile", \.tokenFile, .file("file"), for: remote,
+            optional: "tokenFile", \.access.tokenFile, .file("file"), for: remote,
             "Holds a bearer token for the origin; read again whenever it changes."),
         SourceField(
-            optional: "caFile", \.caFile, .file("PEM file"), for: remote,
+            optional: "caFile", \.access.caFile, .file("PEM file"), for: remote,
             "A private authority of the origin's host; it and the certificate are not used for other hosts."),
         SourceField(
-            optional: "certificateFile", \.certificateFile, .file("PEM file"), for: remote,
+            optional: "certificateFile", \.access.certificateFile, .file("PEM file"), for: remote,
             "A client certificate, together with keyFile."),
-        SourceField(optional: "keyFile", \.keyFile, .file("PEM file"), for: remote, "Its key."),
+        SourceField(optional: "keyFile", \.access.keyFile, .file("PEM file"), for: remote, "Its key."),
     ]
 
     private static let firebase = [
         SourceField(
-            optional: "originProject", \.originProject, .originProject, for: [.firebase],
+            optional: "originProject", \.firebase.project, .originProject, for: [.firebase],
             form: "id or number; may be left out: as here", "The project's name at the origin."),
         SourceField(
-            optional: "originNamespace", \.originNamespace, .namespace, for: [.firebase],
+            optional: "originNamespace", \.firebase.namespace, .namespace, for: [.firebase],
             form: "namespace; may be left out: as here", "The namespace's name at the origin."),
         SourceField(
-            optional: "serviceAccountFile", \.serviceAccountFile, .file("JSON file"), for: [.firebase],
+            optional: "serviceAccountFile", \.firebase.serviceAccountFile, .file("JSON file"), for: [.firebase],
             "Key of the service account whose tokens the origin wants."),
         SourceField(
-            optional: "tokenUrl", \.tokenURL, .sourceURL, for: [.firebase],
+            optional: "tokenUrl", \.firebase.tokenURL, .sourceURL, for: [.firebase],
             form: "http or https URL; may be left out: the key file's token_uri", "Where its tokens are fetched."),
         SourceField(
-            optional: "apiKey", \.apiKey, .text("key"), for: [.firebase],
+            optional: "apiKey", \.firebase.apiKey, .text("key"), for: [.firebase],
             "With the key of an app the origin's real-time stream is listened to; looks are then only a safety net."),
         SourceField(
-            optional: "appId", \.appID, .text("id"), for: [.firebase], form: "id; needed with apiKey at Google",
+            optional: "appId", \.firebase.appID, .text("id"), for: [.firebase],
+            form: "id; needed with apiKey at Google",
             "The app the key belongs to."),
         SourceField(
-            optional: "realtimeUrl", \.realtimeURL, .baseURL, for: [.firebase],
+            optional: "realtimeUrl", \.firebase.realtimeURL, .baseURL, for: [.firebase],
             form: "http or https URL; may be left out: Google's, with url set that one", "Where the stream is."),
         SourceField(
-            optional: "installationsUrl", \.installationsURL, .baseURL, for: [.firebase],
+            optional: "installationsUrl", \.firebase.installationsURL, .baseURL, for: [.firebase],
             form: "http or https URL; may be left out: Google's, with url set none",
             "Where the stream's installation is registered."),
     ]
 
     private static let fence = [
         SourceField(
-            optional: "fenceUrl", \.fenceURL, .sourceURL, for: fed,
+            optional: "fenceUrl", \.fence.url, .sourceURL, for: fed,
             "A URL that answers as the origin's clients are answered; versions are announced when they show there."),
         SourceField(
-            "fenceProof", \.fenceProof, .choice, for: fed, form: "etag (default), pointer, fetch or content",
+            "fenceProof", \.fence.proof, .choice, for: fed, form: "etag (default), pointer, fetch or content",
             "What shows the version: the ETag, the number at fencePointer, a client's fetch, the same content."),
         SourceField(
-            optional: "fencePointer", \.fencePointer, .pointer, for: fed, "Where fenceProof pointer finds the version."),
+            optional: "fencePointer", \.fence.pointer, .pointer, for: fed, "Where fenceProof pointer finds the version."
+        ),
         SourceField(
-            optional: "fenceCaFile", \.fenceCAFile, .file("PEM file"), for: fed,
+            optional: "fenceCaFile", \.fence.caFile, .file("PEM file"), for: fed,
             form: "PEM file; may be left out: caFile for the origin's host, the system's for others",
             "A private authority of the host of fenceUrl."),
         SourceField(
-            "fenceWait", \.fenceWait, .duration(.zero...(.seconds(300))), for: fed,
+            "fenceWait", \.fence.wait, .duration(.zero...(.seconds(300))), for: fed,
             form: "duration; may be left out: 2s",
             "How long to wait for that; then the version is announced with \"fence\":\"timeout\"."),
     ]
 
     private static let triggers = [
         SourceField(
-            list: "triggerTokenFiles", \.triggerTokenFiles, for: fed, form: "list of files",
+            list: "triggerTokenFiles", \.triggers.tokenFiles, for: fed, form: "list of files",
             "Tokens that may post to the project's triggers to make this scope look now, and nothing else."),
         SourceField(
-            list: "triggerSecretFiles", \.triggerSecretFiles, for: fed, form: "list of files",
+            list: "triggerSecretFiles", \.triggers.secretFiles, for: fed, form: "list of files",
             "Secrets (whsec_… or whpk_…) of senders that sign such posts by Standard Webhooks."),
     ]
 }
