@@ -43,6 +43,81 @@ package struct Follower: Sendable {
         var result: Result<LogPage, LogError>?
     }
 
+    /// The reads of the log, one at a time.
+    private struct Reads {
+        private var count = 0
+        /// The read that is under way.
+        var present: Read?
+        var limit = PageLimit()
+
+        /// Begins the next read.
+        mutating func begin(from head: LogHead, doubts: Int, isForTickets: Bool) -> Action {
+            count += 1
+            let entries = limit.entries
+            present = Read(id: count, doubts: doubts, limit: entries, isForTickets: isForTickets, heads: [head])
+            return .read(id: count, after: head.sequence, limit: entries)
+        }
+    }
+
+    /// Callers who want the replica to have all that was in the log when they asked.
+    private struct Tickets {
+        /// Want a read that begins after they asked.
+        private(set) var waiting: [Ticket] = []
+        /// Take part in the present read.
+        private var riding: [Ticket] = []
+        /// Have been read up to this sequence.
+        private var arriving: [(ticket: Ticket, at: CommitSequence)] = []
+
+        mutating func add(_ ticket: Ticket) { waiting.append(ticket) }
+
+        mutating func readBegan() {
+            riding += waiting
+            waiting = []
+        }
+
+        /// The read proved that the log ends at `end`.
+        mutating func readSucceeded(upTo end: CommitSequence) {
+            arriving += riding.map { ($0, end) }
+            riding = []
+        }
+
+        /// The read proved nothing: those who took part in it wait for the next.
+        mutating func readAgain() {
+            waiting = riding + waiting
+            riding = []
+        }
+
+        /// The log's history has changed: nobody has arrived.
+        mutating func startOver() {
+            waiting = riding + arriving.map(\.ticket) + waiting
+            (riding, arriving) = ([], [])
+        }
+
+        /// Tickets that a replica at `sequence` serves.
+        mutating func take(upTo sequence: CommitSequence) -> [Action] {
+            let arrived = arriving.filter { $0.at <= sequence }.map(\.ticket)
+            arriving.removeAll { $0.at <= sequence }
+            return arrived.isEmpty ? [] : [.caughtUp(arrived, isDone: true)]
+        }
+
+        mutating func failWaiting() -> [Action] {
+            let failed = waiting
+            waiting = []
+            return failed.isEmpty ? [] : [.caughtUp(failed, isDone: false)]
+        }
+
+        mutating func failAll() -> [Action] {
+            startOver()
+            return failWaiting()
+        }
+    }
+
+    private enum Extent {
+        case whole
+        /// The replica will be whole at this sequence; nil while the log's end is not known.
+        case partial(until: CommitSequence?)
+    }
+
     private enum Work {
         case applying(count: Int)
         case rebuilding
@@ -61,39 +136,32 @@ package struct Follower: Sendable {
     package private(set) var session = 0
     private var hasWatch = false
     private var work: Work?
-    /// The read that is under way.
-    private var present: Read?
-    private var reads = 0
+    private var reads = Reads()
     /// Times that the replica had to be doubted: a read that began before one proves nothing after it.
     private var doubts = 0
     private var isVerified = false
-    /// False while a replica that was begun empty has not come to the log's end: nothing may be answered from it. To be
-    /// kept with the replica.
-    package private(set) var isWhole: Bool
+    private var extent: Extent
     private var needsRead = true
     /// Sequence that the log lacked at the last read, although retention did not take it.
     package private(set) var hole: CommitSequence?
-    /// Sequence at which the replica will be whole.
-    private var wholeAt: CommitSequence?
     /// Entries to be applied next, each known to follow the one before.
     private var pending: [LogEntry] = []
     /// ``Action/retry`` was asked for, and ``due()`` has not come.
     private var isRetrying = false
-    /// Want a read that begins after they asked.
-    private var waiting: [Ticket] = []
-    /// Take part in the present read.
-    private var riding: [Ticket] = []
-    /// Have been read up to this sequence.
-    private var arriving: [(ticket: Ticket, at: CommitSequence)] = []
-    private var limit = PageLimit()
+    private var tickets = Tickets()
 
     /// - Parameters:
     ///   - epoch: of the replica; nil for none.
     ///   - head: of the replica.
     ///   - isWhole: of the replica.
     package init(epoch: Epoch?, head: LogHead, isWhole: Bool) {
-        (self.epoch, self.head, self.isWhole) = (epoch, head, isWhole)
+        (self.epoch, self.head) = (epoch, head)
+        extent = isWhole ? .whole : .partial(until: nil)
     }
+
+    /// False while a replica that was begun empty has not come to the log's end: nothing may be answered from it. To be
+    /// kept with the replica.
+    package var isWhole: Bool { if case .whole = extent { true } else { false } }
 
     /// Whether the replica is a part of the log's history, as far as is known, and the log takes entries: only then may
     /// something be proposed.
@@ -137,20 +205,20 @@ package struct Follower: Sendable {
     }
 
     package mutating func asked(_ ticket: Ticket) -> [Action] {
-        waiting.append(ticket)
+        tickets.add(ticket)
         return step()
     }
 
     package mutating func pageRead(_ id: Int, _ result: Result<LogPage, LogError>) -> [Action] {
-        guard present?.id == id else { return [] }
-        present?.result = result
+        guard reads.present?.id == id else { return [] }
+        reads.present?.result = result
         return step()
     }
 
     private mutating func take(_ result: Result<LogPage, LogError>, of read: Read) -> [Action] {
         switch result {
-        case .failure(let error): limit.failed(error)
-        case .success(let page): limit.succeeded(page)
+        case .failure(let error): reads.limit.failed(error)
+        case .success(let page): reads.limit.succeeded(page)
         }
         guard read.doubts == doubts else { return readAgain() }
         switch result {
@@ -166,7 +234,7 @@ package struct Follower: Sendable {
     package mutating func applied() -> [Action] {
         guard case .applying(let count) = work else { return [] }
         work = nil
-        present?.heads += pending.prefix(count).map { LogHead(of: $0) }
+        reads.present?.heads += pending.prefix(count).map { LogHead(of: $0) }
         head = LogHead(of: pending[count - 1])
         pending.removeFirst(count)
         return arrivals() + step()
@@ -181,11 +249,7 @@ package struct Follower: Sendable {
     }
 
     /// The database does not take it now: no caller waits for that.
-    package mutating func applyIsLate() -> [Action] {
-        let failed = waiting
-        waiting = []
-        return failed.isEmpty ? [] : [.caughtUp(failed, isDone: false)]
-    }
+    package mutating func applyIsLate() -> [Action] { tickets.failWaiting() }
 
     package mutating func renewed() -> [Action] {
         guard case .renewing = work else { return [] }
@@ -225,41 +289,34 @@ package struct Follower: Sendable {
 
     private mutating func step() -> [Action] {
         guard work == nil else { return [] }
-        if let read = present, let result = read.result {
-            present = nil
+        if let read = reads.present, let result = read.result {
+            reads.present = nil
             return take(result, of: read)
         }
-        if !pending.isEmpty, present.map({ $0.isForTickets && !needsRead }) ?? true {
+        if !pending.isEmpty, reads.present.map({ $0.isForTickets && !needsRead }) ?? true {
             work = .applying(count: pending.count)
             return [.apply(pending)]
         }
-        guard present == nil, needsRead || !waiting.isEmpty else { return [] }
+        guard reads.present == nil, needsRead || !tickets.waiting.isEmpty else { return [] }
         return [read()]
     }
 
     private mutating func read() -> Action {
-        reads += 1
-        present = Read(
-            id: reads, doubts: doubts, limit: limit.entries, isForTickets: !needsRead, heads: [head])
-        needsRead = false
-        riding += waiting
-        waiting = []
-        return .read(id: reads, after: head.sequence, limit: limit.entries)
+        defer { needsRead = false }
+        tickets.readBegan()
+        return reads.begin(from: head, doubts: doubts, isForTickets: !needsRead)
     }
 
     private mutating func readAgain() -> [Action] {
-        waiting = riding + waiting
-        riding = []
+        tickets.readAgain()
         needsRead = true
         return step()
     }
 
     private mutating func readFailed() -> [Action] {
-        let failed = riding + waiting + arriving.map(\.ticket)
-        (riding, waiting, arriving) = ([], [], [])
         needsRead = true
         work = .pausing
-        return (failed.isEmpty ? [] : [.caughtUp(failed, isDone: false)]) + retry()
+        return tickets.failAll() + retry()
     }
 
     // MARK: What the log and the watch event say
@@ -297,9 +354,8 @@ package struct Follower: Sendable {
         }
         guard isKnown(page.head) || read.heads.contains(page.head) else { return renew(page) }
         isVerified = true
-        if !isWhole { wholeAt = page.head.sequence }
-        arriving += riding.map { ($0, page.head.sequence) }
-        riding = []
+        if !isWhole { extent = .partial(until: page.head.sequence) }
+        tickets.readSucceeded(upTo: page.head.sequence)
         return arrivals() + step()
     }
 
@@ -319,26 +375,24 @@ package struct Follower: Sendable {
     }
 
     private mutating func renew(_ page: LogPage) -> [Action] {
-        waiting = riding + arriving.map(\.ticket) + waiting
-        (riding, arriving, pending) = ([], [], [])
+        tickets.startOver()
+        pending = []
         isVerified = false
         work = .renewing
         return openWatch() + [.renewEpoch(page.logMetadata, at: page.head)]
     }
 
     private mutating func rebuild(_ logMetadata: LogMetadata) -> [Action] {
-        waiting = riding + arriving.map(\.ticket) + waiting
-        (riding, arriving, pending) = ([], [], [])
-        (isVerified, isWhole, wholeAt) = (false, false, nil)
+        tickets.startOver()
+        pending = []
+        (isVerified, extent) = (false, .partial(until: nil))
         work = .rebuilding
         // What rings on the present watch, or was appended during it, may be of the history before.
         return openWatch() + [.rebuild(logMetadata)]
     }
 
     private mutating func arrivals() -> [Action] {
-        if let wholeAt, wholeAt <= head.sequence { (isWhole, self.wholeAt) = (true, nil) }
-        let arrived = arriving.filter { $0.at <= head.sequence }.map(\.ticket)
-        arriving.removeAll { $0.at <= head.sequence }
-        return arrived.isEmpty ? [] : [.caughtUp(arrived, isDone: true)]
+        if case .partial(let end?) = extent, end <= head.sequence { extent = .whole }
+        return tickets.take(upTo: head.sequence)
     }
 }
