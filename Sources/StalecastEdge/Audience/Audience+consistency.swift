@@ -9,7 +9,7 @@ extension Audience {
         for index in 0..<slots.end {
             let slot = slots[index].pointee
             guard slot.phase != .free else {
-                let isClean = slot.due == 0 && slot.topic == StreamSlot.none && slot.fd < 0 && slot.isPlain
+                let isClean = slot.timer.due == 0 && slot.topic == StreamSlot.none && slot.fd < 0 && slot.isPlain
                 if !isClean { problems.append("slot \(index) is free and in use") }
                 continue
             }
@@ -50,7 +50,9 @@ extension Audience {
         }
         if let waiting = pacing.unreached[index] {
             let isDue = slot.topic >= 0 && pacing.isDue(index, on: Topic.Index(rawValue: slot.topic))
-            if !slot.kind.isOfScope || !isDue { problems.append("slot \(index) waits for \(waiting) without a turn") }
+            if !slot.request.kind.isOfScope || !isDue {
+                problems.append("slot \(index) waits for \(waiting) without a turn")
+            }
         }
         return problems
     }

@@ -53,13 +53,13 @@ package struct Audience {
     /// Takes a slot for a subscriber of a carrier that has no slots for its connections.
     package func seat(_ address: UInt64) -> Int32 {
         let index = slots.take()
-        slots[index].pointee.address = address
+        slots[index].pointee.client.address = address
         slots[index].pointee.phase = .head
         return index
     }
 
     mutating func subscribe(_ index: Int32, to topics: [Topic.Index]) {
-        if let hold = settings.access.hold(slots[index].pointee.principal) { notes.holds[index] = hold }
+        if let hold = settings.access.hold(slots[index].pointee.client.principal) { notes.holds[index] = hold }
         members.add(index, to: topics)
         for topic in topics { heard.add(board[topic].scope) }
     }
@@ -100,7 +100,7 @@ package struct Audience {
         if case .topic(let name) = message.target { return members.all(of: board.audience(name, in: message.project)) }
         return (0..<slots.end).filter { index in
             let slot = slots[index].pointee
-            return slot.isSubscriber && !slot.kind.isOfScope && message.reaches(topics(of: index), on: board)
+            return slot.isSubscriber && !slot.request.kind.isOfScope && message.reaches(topics(of: index), on: board)
         }
     }
 
@@ -211,7 +211,7 @@ package struct Audience {
     mutating func reschedule(_ index: Int32) {
         let slot = slots[index].pointee
         wheel.remove(index, in: slots)
-        var due = slot.nextTick
+        var due = slot.times.next
         if slot.hasBacklog, let backlog = backlogs[index] { due = min(due, stallDeadline(backlog)) }
         wheel.insert(index, due: due, in: slots)
     }
@@ -225,34 +225,35 @@ package struct Audience {
     /// - Parameter expiry: milliseconds for which the credential is good; nil for ever.
     mutating func scheduleStream(_ index: Int32, until expiry: Int?) {
         let slot = slots[index]
-        let life = min(policy.lifetimeMs(of: slot.pointee.kind), Self.life(expiry))
-        slot.pointee.heartbeat = wheel.now + TimerWheel.ticks(policy.heartbeatMs())
-        slot.pointee.deadline = wheel.now + TimerWheel.ticks(life)
+        let life = min(policy.lifetimeMs(of: slot.pointee.request.kind), Self.life(expiry))
+        slot.pointee.times.heartbeat = wheel.now + TimerWheel.ticks(policy.heartbeatMs())
+        slot.pointee.times.deadline = wheel.now + TimerWheel.ticks(life)
         scheduleWarning(index, until: expiry)
-        wheel.insert(index, due: slot.pointee.nextTick, in: slots)
+        wheel.insert(index, due: slot.pointee.times.next, in: slots)
     }
 
     /// Time to the end of a credential: a tick more, for the wheel may stand at the beginning of one.
     static func life(_ expiry: Int?) -> Int { expiry.map { $0 + 150 } ?? .max }
 
     private func scheduleWarning(_ index: Int32, until expiry: Int?) {
-        guard let expiry, !slots[index].pointee.kind.isOfScope else { return }
-        slots[index].pointee.warning = wheel.now + TimerWheel.ticks(expiry - SubscriberPolicy.warningMs(before: expiry))
+        guard let expiry, !slots[index].pointee.request.kind.isOfScope else { return }
+        slots[index].pointee.times.warning =
+            wheel.now + TimerWheel.ticks(expiry - SubscriberPolicy.warningMs(before: expiry))
     }
 
     /// Ends a subscriber at `deadline` if it would live longer.
     mutating func shorten(_ index: Int32, to deadline: Tick) {
         let slot = slots[index]
-        slot.pointee.deadline = min(deadline, slot.pointee.deadline)
+        slot.pointee.times.deadline = min(deadline, slot.pointee.times.deadline)
         // A poll has no heartbeat that could come before.
-        if slot.pointee.phase == .poll { slot.pointee.heartbeat = .max }
+        if slot.pointee.phase == .poll { slot.pointee.times.heartbeat = .max }
         reschedule(index)
     }
 
     /// Reason of an end at the deadline.
     func endReason(_ index: Int32) -> DropReason {
         if drainEnd != nil { return .drain }
-        let number = slots[index].pointee.principal
+        let number = slots[index].pointee.client.principal
         guard number != 0, settings.access.mode == .enforce else { return .lifetime }
         return settings.access.currentPrincipal(of: number) == nil ? .expired : .lifetime
     }
@@ -264,11 +265,11 @@ package struct Audience {
     mutating func recheckAccess() -> [Int32] {
         let indexes = (0..<slots.end).filter { slots[$0].pointee.isSubscriber }
         guard settings.access.mode == .enforce else {
-            return indexes.filter { !settings.keys.admit(slots[$0].pointee.apiKey) }
+            return indexes.filter { !settings.keys.admit(slots[$0].pointee.client.apiKey) }
         }
         var standings: [Int32: Principal?] = [:]
         return indexes.filter { index in
-            let number = slots[index].pointee.principal
+            let number = slots[index].pointee.client.principal
             let principal = standings[number] ?? settings.access.currentPrincipal(of: number)
             standings[number] = principal
             guard let principal, topics(of: index).allSatisfy({ principal.may(.watch, topic: board[$0]) }) else {
@@ -276,7 +277,7 @@ package struct Audience {
             }
             guard let left = principal.expiresInMs else { return false }
             let deadline = wheel.now + TimerWheel.ticks(Self.life(left))
-            guard deadline < slots[index].pointee.deadline else { return false }
+            guard deadline < slots[index].pointee.times.deadline else { return false }
             if slots[index].pointee.phase != .poll { scheduleWarning(index, until: left) }
             shorten(index, to: deadline)
             return false
@@ -287,7 +288,7 @@ package struct Audience {
     package mutating func drain(over milliseconds: Int) {
         drainEnd = wheel.now + TimerWheel.ticks(milliseconds + SubscriberPolicy.drainGraceMs)
         for index in 0..<slots.end where slots[index].pointee.isSubscriber {
-            slots[index].pointee.deadline = .max
+            slots[index].pointee.times.deadline = .max
             shorten(index, to: wheel.now + TimerWheel.ticks(policy.drainWaitMs(over: milliseconds)))
         }
     }

@@ -126,7 +126,7 @@ extension Carrier {
             fired.removeAll(keepingCapacity: true)
             audience.wheel.advance(in: slots, fired: &fired)
             // An earlier firing may have ended or rescheduled this subscriber; then it is no longer due.
-            for index in fired where slots[index].pointee.due == 0 { timerFired(index) }
+            for index in fired where slots[index].pointee.timer.due == 0 { timerFired(index) }
             for (topic, step) in audience.pacing.steps(at: audience.nowMs) { perform(step, on: topic) }
             if !audience.canaries.isEmpty { audience.canaries.tellLate(at: stalecast_monotonic_ns()) }
             releaseDoomed()
@@ -192,7 +192,7 @@ extension Carrier {
         let messages = audience.encoded(board.newest(of: CollectionOfOne(topic)))
         for index in audience.members[topic] where slots[index].pointee.isStream && !slots[index].pointee.hasBacklog {
             // Clients of LaunchDarkly's pings lose no message of a burst, unlike Firebase's SDKs.
-            if slots[index].pointee.kind == .pings { continue }
+            if slots[index].pointee.request.kind == .pings { continue }
             audience.tally.echoes += 1
             writeUncounted(messages, to: index, through: board.headSequence)
         }

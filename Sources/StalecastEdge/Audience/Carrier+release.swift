@@ -31,7 +31,7 @@ extension Carrier {
     func tellEnd(_ index: Int32, _ reason: DropReason?) {
         guard slots[index].pointee.phase != .poll, let reason else { return }
         for seat in audience.addresses(of: [index]).keys {
-            hub.releases.ended(seat, slots[index].pointee.address, reason.cause)
+            hub.releases.ended(seat, slots[index].pointee.client.address, reason.cause)
         }
     }
 
@@ -41,7 +41,7 @@ extension Carrier {
             let streams = audience.members.streams(of: newly.map(\.topic))
             for (topic, seat) in newly {
                 let own = streams.filter { $0.topic == topic }
-                hub.releases.told(seat, own.map { slots[$0.index].pointee.address })
+                hub.releases.told(seat, own.map { slots[$0.index].pointee.client.address })
             }
         }
     }
@@ -59,7 +59,7 @@ extension Audience {
         var moved: [([UInt64], [Topic.Index])] = []
         for index in members.all(of: former) {
             let topics = topics(of: index)
-            let seats = self.board.seats(of: topics, for: ClientKey(rawValue: slots[index].pointee.clientKey))
+            let seats = self.board.seats(of: topics, for: ClientKey(rawValue: slots[index].pointee.client.key))
             guard seats != topics else { continue }
             unsubscribe(index)
             subscribe(index, to: seats)
@@ -74,7 +74,7 @@ extension Audience {
         var addresses: [ReleaseSeat: [UInt64]] = [:]
         for index in streams {
             for seat in board.releaseSeats(of: topics(of: index)) {
-                addresses[seat, default: []].append(slots[index].pointee.address)
+                addresses[seat, default: []].append(slots[index].pointee.client.address)
             }
         }
         return addresses

@@ -10,12 +10,12 @@ extension Carrier {
     /// Begins a stream or a poll in a slot that has a connection.
     package func open(_ index: Int32, _ request: StreamRequest, _ topics: AdmittedTopics) {
         let slot = slots[index]
-        slot.pointee.principal = topics.principal
-        slot.pointee.apiKey = topics.apiKey
-        slot.pointee.clientKey = request.clientKey.rawValue
-        slot.pointee.isHTTP11 = request.isHTTP11
-        slot.pointee.keepAlive = request.keepAlive
-        slot.pointee.kind = request.kind
+        slot.pointee.client.principal = topics.principal
+        slot.pointee.client.apiKey = topics.apiKey
+        slot.pointee.client.key = request.clientKey.rawValue
+        slot.pointee.request.isHTTP11 = request.isHTTP11
+        slot.pointee.request.keepAlive = request.keepAlive
+        slot.pointee.request.kind = request.kind
         switch request.kind {
         case .events, .invalidations, .pings: openStream(index, request, topics)
         case .poll, .state: openPoll(index, request, topics)
@@ -45,7 +45,7 @@ extension Carrier {
 
     private func openPoll(_ index: Int32, _ request: StreamRequest, _ topics: AdmittedTopics) {
         let slot = slots[index]
-        slot.pointee.wantsNotModified = request.wantsNotModified
+        slot.pointee.request.wantsNotModified = request.wantsNotModified
         slot.pointee.origin = audience.notes.remember(request.origin, settings.allowedOrigins)
         if !topics.unknown.isEmpty { audience.notes.unknown[index] = topics.unknown }
         identify(index, request, topics.known)
@@ -58,8 +58,8 @@ extension Carrier {
         slot.pointee.phase = .poll
         audience.subscribe(index, to: topics.known)
         audience.tally.polls += 1
-        slot.pointee.deadline = audience.wheel.now + TimerWheel.ticks(hold)
-        audience.wheel.insert(index, due: slot.pointee.deadline, in: slots)
+        slot.pointee.times.deadline = audience.wheel.now + TimerWheel.ticks(hold)
+        audience.wheel.insert(index, due: slot.pointee.times.deadline, in: slots)
     }
 
     /// A poll's answer carries the head as its cursor, so it must have everything that was announced after `before`.
@@ -75,7 +75,7 @@ extension Carrier {
 
     /// A poll whose time is up.
     func answerEmpty(_ index: Int32) {
-        answer(index, [], status: slots[index].pointee.wantsNotModified ? 304 : 200)
+        answer(index, [], status: slots[index].pointee.request.wantsNotModified ? 304 : 200)
     }
 
     /// Answers a poll; then its connection is in the head state, or ends.
@@ -86,7 +86,7 @@ extension Carrier {
         endSubscription(index)
         forget(index, isPoll: true)
         audience.wheel.remove(index, in: slots)
-        let keepAlive = slot.keepAlive && !isDraining
+        let keepAlive = slot.request.keepAlive && !isDraining
         let origin = slot.origin == 0 ? nil : audience.notes.origins[Int(slot.origin)]
         // A cache would ask again with the tag of a shared answer; its next round has another address instead.
         var fields = shared == nil ? PollDialect.etagField(board.head) : SharedPoll.vary
@@ -117,13 +117,13 @@ extension Carrier {
         if let backlog = audience.backlogs[index], audience.stallDeadline(backlog) <= now, !hasTakenMore(index) {
             return release(index, .writeStall)
         }
-        if slot.pointee.deadline <= now { return end(index, audience.endReason(index)) }
-        if slot.pointee.warning != 0, slot.pointee.warning <= now {
-            slot.pointee.warning = 0
+        if slot.pointee.times.deadline <= now { return end(index, audience.endReason(index)) }
+        if slot.pointee.times.warning != 0, slot.pointee.times.warning <= now {
+            slot.pointee.times.warning = 0
             warn(index)
         }
-        if slot.pointee.heartbeat <= now {
-            slot.pointee.heartbeat = now + TimerWheel.ticks(audience.policy.heartbeatMs())
+        if slot.pointee.times.heartbeat <= now {
+            slot.pointee.times.heartbeat = now + TimerWheel.ticks(audience.policy.heartbeatMs())
             beat(index)
         }
         if slot.pointee.phase != .doomed { audience.reschedule(index) }
@@ -137,7 +137,7 @@ extension Carrier {
     private func beat(_ index: Int32) {
         let slot = slots[index].pointee
         // A heartbeat that becomes the backlog would mark the held-back message as delivered: skip it.
-        let isHolding = slot.kind.isOfScope && audience.pacing.isHolding(Topic.Index(rawValue: slot.topic))
+        let isHolding = slot.request.kind.isOfScope && audience.pacing.isHolding(Topic.Index(rawValue: slot.topic))
         if !slot.isStream || slot.hasBacklog || isHolding { return }
         audience.tally.heartbeats += 1
         write(slot.dialect.heartbeat, to: index, through: audience.told(index))
@@ -146,7 +146,7 @@ extension Carrier {
     /// Warns a stream that its credential ends soon. A stream that reads too slowly is not warned; it hears the end.
     private func warn(_ index: Int32) {
         let slot = slots[index].pointee
-        guard !slot.hasBacklog, let principal = settings.access.currentPrincipal(of: slot.principal),
+        guard !slot.hasBacklog, let principal = settings.access.currentPrincipal(of: slot.client.principal),
             let event = slot.dialect.expiring(principal)
         else { return }
         write(event, to: index, through: board.headSequence)
@@ -162,7 +162,7 @@ extension Carrier {
     /// Tells the rollout tracker which client has this stream or poll, if the client named itself.
     private func identify(_ index: Int32, _ request: StreamRequest, _ topics: [Topic.Index]) {
         guard let client = request.client else { return }
-        let address = slots[index].pointee.address
+        let address = slots[index].pointee.client.address
         audience.reach.identities[index] = hub.propagation.join(
             client, of: topics, on: board, from: request.resume, isPoll: request.kind == .poll,
             address: (address, !stalecast_is_loopback_key(address)))

@@ -9,25 +9,11 @@ package struct StreamSlot {
     /// Cover of the bytes on the socket. The slot's to free; first, because its tag then takes no room of its own.
     var cover = Cover.plain
     var phase: Phase = .free
-    var isHTTP11 = true
-    var keepAlive = true
-    /// Kind of its stream, or of the last request of a stream's form.
-    var kind = StreamRequest.Kind.events
-    /// The connection is over a cap: its request gets a refusal.
-    var isRefused = false
-    /// A poll that times out answers 304.
-    var wantsNotModified = false
-    /// Input arrived while a poll was held; it is looked at after the answer.
-    var hasInput = false
+    var request = Request()
+    var input = Input()
     var hasBacklog = false
-    /// Nothing was read from its proxy yet.
-    var awaitsProxyHeader = false
     /// The kernel may hold more for it than for a stream: it had a large answer to a fetch.
     var hasRoom = false
-    /// Number of times the body of its fetch was not whole when bytes came.
-    var waits: UInt8 = 0
-    /// TLS records that a stream's client sent since it was last written to.
-    var heard: UInt8 = 0
     /// Place in the shard's list of origins; 0 is none.
     var origin: UInt16 = 0
     var fd: Int32 = -1
@@ -37,25 +23,59 @@ package struct StreamSlot {
     var topic: Int32 = Self.none
     /// Place in the topic's member list.
     var position: Int32 = 0
-    var wheelNext: Int32 = -1
-    var wheelPrevious: Int32 = -1
-    /// Time when the wheel fires; 0 is not in the wheel.
-    var due: Tick = 0
-    var heartbeat: Tick = 0
-    /// End of a stream's life, or of a poll's wait.
-    var deadline: Tick = 0
-    /// Time of the warning that the credential comes to its end; 0 is never, or sent.
-    var warning: Tick = 0
-    /// Number of the principal whose credential opened the stream; 0 is none. See ``Principal/number``.
-    var principal: Int32 = 0
-    /// The key of `edge.apiKeys` that opened the stream: see ``APIKeys/mark(_:)``.
-    var apiKey: UInt32 = 0
+    var timer = TimerWheel.Entry()
+    var times = Times()
+    var client = Client()
     /// The low bits of what was announced when the stream began.
     var joined: UInt32 = 0
-    /// Leads to the stage of a release: see ``ClientKey``.
-    var clientKey: UInt32 = 0
-    /// The peer, for the ledger.
-    var address: UInt64 = 0
+
+    /// The last request: its form decides how the answer or the stream is written.
+    struct Request {
+        var isHTTP11 = true
+        var keepAlive = true
+        /// Kind of its stream, or of the last request of a stream's form.
+        var kind = StreamRequest.Kind.events
+        /// A poll that times out answers 304.
+        var wantsNotModified = false
+    }
+
+    /// Bytes from the client, before and after its request.
+    struct Input {
+        /// The connection is over a cap: its request gets a refusal.
+        var isRefused = false
+        /// Nothing was read from its proxy yet.
+        var awaitsProxyHeader = false
+        /// Input arrived while a poll was held; it is read after the answer.
+        var hasMore = false
+        /// Number of times the body of its fetch was not whole when bytes came.
+        var waits: UInt8 = 0
+        /// TLS records that a stream's client sent since it was last written to.
+        var heard: UInt8 = 0
+    }
+
+    /// Ticks at which the audience does something for the stream.
+    struct Times {
+        var heartbeat: Tick = 0
+        /// End of a stream's life, or of a poll's wait.
+        var deadline: Tick = 0
+        /// Time of the warning that the credential comes to its end; 0 is never, or sent.
+        var warning: Tick = 0
+
+        /// Time of the next event of a stream without a backlog.
+        var next: Tick { min(heartbeat, deadline, warning == 0 ? .max : warning) }
+    }
+
+    /// Identity of the client, as it opened its stream.
+    struct Client {
+        /// The peer, for the ledger.
+        var address: UInt64 = 0
+        /// Number of the principal whose credential opened the stream; 0 is none. See ``Principal/number``.
+        var principal: Int32 = 0
+        /// The key of `edge.apiKeys` that opened the stream: see ``APIKeys/mark(_:)``.
+        var apiKey: UInt32 = 0
+        /// Leads to the stage of a release: see ``ClientKey``.
+        var key: UInt32 = 0
+    }
 
     /// A stream that takes messages.
     var isStream: Bool { phase == .direct || phase == .stream }
@@ -64,15 +84,12 @@ package struct StreamSlot {
     var isPlain: Bool { if case .plain = cover { true } else { false } }
     /// Plain and chunked: with nothing pending a live message is one `send`. A ping is not what its topic's other
     /// streams get.
-    var isOrdinary: Bool { isHTTP11 && isPlain && kind != .pings }
+    var isOrdinary: Bool { request.isHTTP11 && isPlain && request.kind != .pings }
     /// Over TLS, chunked, and nothing is pending: a live message is one record.
-    var isSealed: Bool { isHTTP11 && !hasBacklog && !isPlain && kind != .pings }
-
-    /// Time of the next event of a stream without a backlog.
-    var nextTick: Tick { min(heartbeat, deadline, warning == 0 ? .max : warning) }
+    var isSealed: Bool { request.isHTTP11 && !hasBacklog && !isPlain && request.kind != .pings }
 
     /// Dialect in which the slot's stream is written.
-    var dialect: StreamDialect { StreamDialect(isHTTP11: isHTTP11, kind: kind) }
+    var dialect: StreamDialect { StreamDialect(isHTTP11: request.isHTTP11, kind: request.kind) }
 
     static let none: Int32 = -1
     /// The topics are in the shard's table of streams with several topics.

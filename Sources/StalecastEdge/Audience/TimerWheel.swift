@@ -5,6 +5,14 @@ package typealias Tick = UInt32
 ///
 /// Entries further away than one turn stay in their list and are passed over until their tick comes.
 struct TimerWheel {
+    /// A slot's place in the wheel.
+    struct Entry {
+        var next: Int32 = -1
+        var previous: Int32 = -1
+        /// Time when the wheel fires; 0 is not in the wheel.
+        var due: Tick = 0
+    }
+
     static let tickNanoseconds: UInt64 = 100_000_000
     private static let size = 1024
 
@@ -18,33 +26,30 @@ struct TimerWheel {
         let due = max(due, now + 1)
         let bucket = Int(due) % Self.size
         let slot = slots[index]
-        slot.pointee.due = due
-        slot.pointee.wheelPrevious = -1
-        slot.pointee.wheelNext = heads[bucket]
-        if heads[bucket] >= 0 { slots[heads[bucket]].pointee.wheelPrevious = index }
+        slot.pointee.timer = Entry(next: heads[bucket], due: due)
+        if heads[bucket] >= 0 { slots[heads[bucket]].pointee.timer.previous = index }
         heads[bucket] = index
     }
 
     /// Takes slot `index` out of its list; nothing happens when it is in none.
     mutating func remove(_ index: Int32, in slots: SlotTable) {
         let slot = slots[index]
-        guard slot.pointee.due != 0 else { return }
-        let previous = slot.pointee.wheelPrevious
-        let next = slot.pointee.wheelNext
+        guard slot.pointee.timer.due != 0 else { return }
+        let (previous, next) = (slot.pointee.timer.previous, slot.pointee.timer.next)
         if previous >= 0 {
-            slots[previous].pointee.wheelNext = next
+            slots[previous].pointee.timer.next = next
         } else {
-            heads[Int(slot.pointee.due) % Self.size] = next
+            heads[Int(slot.pointee.timer.due) % Self.size] = next
         }
-        if next >= 0 { slots[next].pointee.wheelPrevious = previous }
-        slot.pointee.due = 0
+        if next >= 0 { slots[next].pointee.timer.previous = previous }
+        slot.pointee.timer.due = 0
     }
 
     /// Whether slot `index` is in the list of its tick.
     func holds(_ index: Int32, in slots: SlotTable) -> Bool {
-        guard slots[index].pointee.due != 0 else { return false }
-        var entry = heads[Int(slots[index].pointee.due) % Self.size]
-        while entry >= 0, entry != index { entry = slots[entry].pointee.wheelNext }
+        guard slots[index].pointee.timer.due != 0 else { return false }
+        var entry = heads[Int(slots[index].pointee.timer.due) % Self.size]
+        while entry >= 0, entry != index { entry = slots[entry].pointee.timer.next }
         return entry == index
     }
 
@@ -53,8 +58,8 @@ struct TimerWheel {
         now += 1
         var index = heads[Int(now) % Self.size]
         while index >= 0 {
-            let next = slots[index].pointee.wheelNext
-            if slots[index].pointee.due <= now {
+            let next = slots[index].pointee.timer.next
+            if slots[index].pointee.timer.due <= now {
                 remove(index, in: slots)
                 fired.append(index)
             }

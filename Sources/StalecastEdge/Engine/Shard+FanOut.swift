@@ -86,7 +86,7 @@ extension Shard {
 
     package func finish(_ index: Int32, with answer: [UInt8], keepAlive: Bool) {
         assertOnLoop()
-        slots[index].pointee.keepAlive = keepAlive
+        slots[index].pointee.request.keepAlive = keepAlive
         send(answer, to: index)
     }
 
@@ -104,7 +104,7 @@ extension Shard {
         letGo(of: slot, reason)
         leave(index, reason)
         close(slot.pointee.fd)
-        ledger.leave(slot.pointee.address)
+        ledger.leave(slot.pointee.client.address)
         if !proxies.isEmpty { proxies[index] = nil }
         _ = input.remove(index)
         slots.release(index)
@@ -115,7 +115,7 @@ extension Shard {
         let slot = slots[index]
         switch slot.pointee.phase {
         case .free, .doomed: return
-        case .head where slot.pointee.waits > 0 && !isDraining: refuseBody(index)
+        case .head where slot.pointee.input.waits > 0 && !isDraining: refuseBody(index)
         case .head: release(index, isDraining ? .drain : headReason(index))
         // Signatures take longer than a client should wait: the Front says so.
         case .verifying: giveToFront(index)
@@ -126,6 +126,6 @@ extension Shard {
 
     /// A connection that never completed a head is slow; one that had an answer before is merely idle.
     func headReason(_ index: Int32) -> DropReason {
-        slots[index].pointee.deadline == 0 ? .headerTimeout : .idle
+        slots[index].pointee.times.deadline == 0 ? .headerTimeout : .idle
     }
 }

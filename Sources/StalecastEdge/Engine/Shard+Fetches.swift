@@ -13,7 +13,7 @@ extension Shard {
     /// makes the answers that take so long that streams would have to wait.
     func serve(_ head: FetchHead, _ index: Int32, _ bytes: UnsafeBufferPointer<UInt8>, _ isLookedAt: Bool) {
         let slot = slots[index]
-        slot.pointee.waits = 0
+        slot.pointee.input.waits = 0
         let bodyBytes = bytes.count - head.length
         guard !awaitsCursors, !isDraining, head.length <= settings.maxHeadBytes, bodyBytes <= settings.maxBodyBytes,
             let (scope, flags) = target(of: head, String(decoding: bytes[head.path], as: UTF8.self)[...])
@@ -21,12 +21,12 @@ extension Shard {
         believe(index, head.forwarded)
         // What the backend is asked with was not read.
         if settings.access.isForHook(head.credentials) { return giveToFront(index) }
-        guard !slot.pointee.isRefused, mayFetch(head, from: scope.scope, slot) else {
+        guard !slot.pointee.input.isRefused, mayFetch(head, from: scope.scope, slot) else {
             if !isLookedAt, verifyToken(index, head.credentials) { return }
             return giveToFront(index)
         }
         let body = UnsafeBufferPointer(rebasing: bytes[head.length...])
-        let address = slot.pointee.address
+        let address = slot.pointee.client.address
         let answer =
             if let flags {
                 scope.flagsAtOnce(body, flags, address: address)
@@ -68,10 +68,10 @@ extension Shard {
     private func write(_ bytes: FetchBytes, to index: Int32, _ head: FetchHead) {
         let slot = slots[index]
         audience.wheel.remove(index, in: slots)
-        slot.pointee.isHTTP11 = true
-        slot.pointee.keepAlive = head.keepAlive
+        slot.pointee.request.isHTTP11 = true
+        slot.pointee.request.keepAlive = head.keepAlive
         // What ends a silent connection from here on is that it is idle.
-        slot.pointee.deadline = max(1, audience.wheel.now)
+        slot.pointee.times.deadline = max(1, audience.wheel.now)
         if bytes.body.readableBytes > StreamEngine.sendBuffer { makeRoom(true, on: slot) }
         let ending = fetchEnding(origin: head.origin, keepAlive: head.keepAlive)
         guard slot.pointee.isPlain else {
@@ -112,9 +112,11 @@ extension Shard {
     /// - Returns: false where the Front is to go on.
     func awaitBody(_ index: Int32) -> Bool {
         let slot = slots[index]
-        guard slot.pointee.isPlain, !slot.pointee.hasInput, slot.pointee.waits < Self.maxWaits else { return false }
-        slot.pointee.waits += 1
-        if slot.pointee.waits == 1 {
+        guard slot.pointee.isPlain, !slot.pointee.input.hasMore, slot.pointee.input.waits < Self.maxWaits else {
+            return false
+        }
+        slot.pointee.input.waits += 1
+        if slot.pointee.input.waits == 1 {
             audience.wheel.remove(index, in: slots)
             audience.wheel.insert(
                 index, due: audience.wheel.now + TimerWheel.ticks(settings.headerTimeout.milliseconds), in: slots)
@@ -137,9 +139,9 @@ extension Shard {
     func answer(_ index: Int32, _ request: StreamRequest, _ topics: AdmittedTopics) {
         let slot = slots[index]
         audience.wheel.remove(index, in: slots)
-        slot.pointee.isHTTP11 = request.isHTTP11
-        slot.pointee.keepAlive = request.keepAlive
-        slot.pointee.deadline = max(1, audience.wheel.now)
+        slot.pointee.request.isHTTP11 = request.isHTTP11
+        slot.pointee.request.keepAlive = request.keepAlive
+        slot.pointee.times.deadline = max(1, audience.wheel.now)
         let response = ResponseHead.response(
             status: 200, fields: PollDialect.etagField(board.head),
             cors: ResponseHead.corsFields(origin: request.origin, allowed: settings.allowedOrigins),

@@ -34,7 +34,7 @@ extension Shard {
             return false
         case .header(let length, let source):
             stalecast_discard(slot.pointee.fd, length)
-            slot.pointee.awaitsProxyHeader = false
+            slot.pointee.input.awaitsProxyHeader = false
             guard let source else { return true }
             // A proxy may be in front of the proxy.
             proxies[index] = settings.proxies.trust(source) ? source : nil
@@ -51,10 +51,10 @@ extension Shard {
 
     private func attribute(_ index: Int32, to client: IPAddress) {
         let slot = slots[index]
-        if !ledger.move(from: slot.pointee.address, to: client.key, caps: settings.caps) {
-            slot.pointee.isRefused = true
+        if !ledger.move(from: slot.pointee.client.address, to: client.key, caps: settings.caps) {
+            slot.pointee.input.isRefused = true
             audience.tally.refused[.addressCapacity, default: 0] += 1
         }
-        slot.pointee.address = client.key
+        slot.pointee.client.address = client.key
     }
 }

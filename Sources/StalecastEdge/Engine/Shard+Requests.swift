@@ -16,22 +16,22 @@ extension Shard {
         case .free, .doomed: return
         case .head:
             // A client may end with its request: epoll reports that only once, so it is handled after the answer.
-            if events & EPOLLRDHUP.rawValue != 0 { slot.pointee.hasInput = true }
+            if events & EPOLLRDHUP.rawValue != 0 { slot.pointee.input.hasMore = true }
             if events & (EPOLLIN.rawValue | EPOLLRDHUP.rawValue) != 0 || isGone { readHead(index) }
         case .verifying:
             if isGone { return release(index, .peerClosed) }
-            if events & EPOLLRDHUP.rawValue != 0 { slot.pointee.hasInput = true }
+            if events & EPOLLRDHUP.rawValue != 0 { slot.pointee.input.hasMore = true }
         case .direct, .stream:
             if isGone || events & EPOLLRDHUP.rawValue != 0 { return release(index, .peerClosed) }
             if events & EPOLLIN.rawValue != 0, !discardInput(slot) { return release(index, .peerClosed) }
             if events & EPOLLOUT.rawValue != 0, slot.pointee.hasBacklog { drainBacklog(index) }
         case .answering:
             if isGone { return release(index, .peerClosed) }
-            if events & EPOLLIN.rawValue != 0 { slot.pointee.hasInput = true }
+            if events & EPOLLIN.rawValue != 0 { slot.pointee.input.hasMore = true }
             if events & EPOLLOUT.rawValue != 0 { continueAnswer(index) }
         case .poll:
             if isGone || events & EPOLLRDHUP.rawValue != 0 { return release(index, .peerClosed) }
-            if events & EPOLLIN.rawValue != 0 { slot.pointee.hasInput = true }
+            if events & EPOLLIN.rawValue != 0 { slot.pointee.input.hasMore = true }
         }
     }
 
@@ -42,12 +42,12 @@ extension Shard {
     ///   - isLookedAt: its token was verified already.
     func readHead(_ index: Int32, isCurrent: Bool = false, isLookedAt: Bool = false) {
         let slot = slots[index]
-        if slot.pointee.awaitsProxyHeader, !takeProxyHeader(index) { return }
+        if slot.pointee.input.awaitsProxyHeader, !takeProxyHeader(index) { return }
         let count = look(at: index)
         if count == 0 { return }
         defer { input.keep() }
         // A client that closes its connection between two requests has lost nothing.
-        if count < 0 { return release(index, slot.pointee.waits == 0 ? nil : .peerClosed) }
+        if count < 0 { return release(index, slot.pointee.input.waits == 0 ? nil : .peerClosed) }
         let bytes = UnsafeBufferPointer(rebasing: input.buffer[0..<count])
         guard isTLS == !slot.pointee.isPlain, count < input.buffer.count,
             let found = Recogniser.find(
@@ -78,7 +78,7 @@ extension Shard {
         }
         if !isCurrent, postpones(.head(index, generation: slot.pointee.generation)) { return }
         if awaitsCursors, board.ahead(request.resume.cursor) != nil { return giveToFront(index) }
-        request.address = slot.pointee.address
+        request.address = slot.pointee.client.address
         let topics: AdmittedTopics
         do throws(GoogleError) {
             topics = try settings.admit(request, on: board, counts: settings.access.mode == .observe)
@@ -87,7 +87,7 @@ extension Shard {
             // The Front refuses, and counts it.
             return giveToFront(index)
         }
-        if isState, slot.pointee.isRefused { return giveToFront(index) }
+        if isState, slot.pointee.input.isRefused { return giveToFront(index) }
         take(count, of: slot)
         if isState { answer(index, request, topics) } else { begin(index, request, topics) }
     }
@@ -98,11 +98,11 @@ extension Shard {
     /// - Returns: false where the Front is to decide.
     func verifyToken(_ index: Int32, _ credentials: Credentials) -> Bool {
         let slot = slots[index]
-        guard !slot.pointee.isRefused, !ledger.isGuessing(slot.pointee.address),
+        guard !slot.pointee.input.isRefused, !ledger.isGuessing(slot.pointee.client.address),
             let authorizer = settings.access.authorizer, let token = authorizer.unknownToken(in: credentials)
         else { return false }
         slot.pointee.phase = .verifying
-        let (generation, address) = (slot.pointee.generation, slot.pointee.address)
+        let (generation, address) = (slot.pointee.generation, slot.pointee.client.address)
         authorizer.tokens.look(at: token) { [self] denial in
             post(.looked(index, generation: generation, denial, address))
         }
@@ -131,8 +131,8 @@ extension Shard {
         let proxy = proxies.removeValue(forKey: index)
         handOver(
             Handover(
-                fd: given.fd, input: input.remove(index), address: given.address,
-                isRefused: given.isRefused, tls: tls, proxy: proxy))
+                fd: given.fd, input: input.remove(index), address: given.client.address,
+                isRefused: given.input.isRefused, tls: tls, proxy: proxy))
     }
 
     func adopt(_ adoption: Shard.Adoption) {
@@ -157,8 +157,8 @@ extension Shard {
     /// Waits for the next request of a connection that the Front has answered.
     private func goOn(_ index: Int32) {
         if isDraining { return release(index, .drain) }
-        slots[index].pointee.isHTTP11 = true
-        slots[index].pointee.deadline = max(1, audience.wheel.now)
+        slots[index].pointee.request.isHTTP11 = true
+        slots[index].pointee.times.deadline = max(1, audience.wheel.now)
         awaitNextRequest(index)
     }
 
@@ -166,11 +166,11 @@ extension Shard {
         let slot = slots[index]
         audience.wheel.remove(index, in: slots)
         makeRoom(false, on: slot)
-        if slot.pointee.isRefused { return refuse(index, request, .capacity) }
+        if slot.pointee.input.isRefused { return refuse(index, request, .capacity) }
         open(index, request, topics)
         if slot.pointee.phase == .poll { return releaseIfGone(index) }
         // epoll does not report again what came with the request in another TLS record, nor an end that came with it.
-        let brought = slot.pointee.phase == .stream && !slot.pointee.isPlain || slot.pointee.hasInput
+        let brought = slot.pointee.phase == .stream && !slot.pointee.isPlain || slot.pointee.input.hasMore
         if brought, slot.pointee.isStream, !discardInput(slot) { release(index, .peerClosed) }
     }
 
@@ -179,7 +179,7 @@ extension Shard {
     private func releaseIfGone(_ index: Int32) {
         var byte: UInt8 = 0
         let seen = stalecast_peek(slots[index].pointee.fd, &byte, 1)
-        if seen > 0 { slots[index].pointee.hasInput = true }
+        if seen > 0 { slots[index].pointee.input.hasMore = true }
         if seen == 0 || (seen < 0 && errno != EAGAIN) { release(index, .peerClosed) }
     }
 
@@ -197,7 +197,7 @@ extension Shard {
     }
 
     func answered(_ index: Int32) {
-        slots[index].pointee.keepAlive ? awaitNextRequest(index) : release(index, nil)
+        slots[index].pointee.request.keepAlive ? awaitNextRequest(index) : release(index, nil)
     }
 
     func awaitProgress(_ index: Int32) {
@@ -223,12 +223,12 @@ extension Shard {
         slot.pointee.origin = 0
         audience.wheel.insert(
             index, due: audience.wheel.now + TimerWheel.ticks(settings.idleTimeout.milliseconds), in: slots)
-        guard slot.pointee.hasInput else {
+        guard slot.pointee.input.hasMore else {
             // The edge that brought a record came for those behind it too.
             if !slot.pointee.isPlain, hasUnread(slot) { readHeadLater(index) }
             return
         }
-        slot.pointee.hasInput = false
+        slot.pointee.input.hasMore = false
         readHead(index)
     }
 

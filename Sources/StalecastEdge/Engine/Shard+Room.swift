@@ -24,9 +24,9 @@ extension Shard {
     private func isSilent(_ index: Int32) -> Bool {
         let slot = slots[index].pointee
         // The body of a fetch is on its way.
-        guard slot.phase == .head, slot.waits == 0, slot.due > 0 else { return false }
-        let limit = slot.deadline == 0 ? settings.headerTimeout : settings.idleTimeout
+        guard slot.phase == .head, slot.input.waits == 0, slot.timer.due > 0 else { return false }
+        let limit = slot.times.deadline == 0 ? settings.headerTimeout : settings.idleTimeout
         let silence = TimerWheel.ticks(settings.caps.silence.milliseconds)
-        return slot.due + silence <= audience.wheel.now + TimerWheel.ticks(limit.milliseconds)
+        return slot.timer.due + silence <= audience.wheel.now + TimerWheel.ticks(limit.milliseconds)
     }
 }

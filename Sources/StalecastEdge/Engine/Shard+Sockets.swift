@@ -23,10 +23,10 @@ extension Shard {
             let sent = stalecast_send(slot.pointee.fd, bytes, count)
             return sent < 0 ? blocked() : sent
         case .session(let tls):
-            slot.pointee.heard = 0
+            slot.pointee.input.heard = 0
             return tls.send(bytes, count)
         case .records(let records):
-            slot.pointee.heard = 0
+            slot.pointee.input.heard = 0
             return records.send(bytes, count, to: slot.pointee.fd, recordCipher)
         }
     }
@@ -131,8 +131,8 @@ extension Shard {
                 if received < 1 << 16 { return received > 0 }
             }
             if received <= 0 { return received == 0 }
-            guard slot.pointee.isPlain || slot.pointee.heard < Self.maxHeard else { return false }
-            if !slot.pointee.isPlain { slot.pointee.heard += 1 }
+            guard slot.pointee.isPlain || slot.pointee.input.heard < Self.maxHeard else { return false }
+            if !slot.pointee.isPlain { slot.pointee.input.heard += 1 }
         }
         return false
     }

@@ -281,11 +281,11 @@ package final class Shard: Carrier, @unchecked Sendable {
         if ledger.total >= settings.caps.connections { makeRoom() }
         let admission = ledger.enter(address, caps: settings.caps)
         guard let index = claim(fd, address, proxy: proxy) else { return }
-        slots[index].pointee.awaitsProxyHeader = settings.proxies.speakPROXY
+        slots[index].pointee.input.awaitsProxyHeader = settings.proxies.speakPROXY
         // What the kernel had accepted before the listener learned of it.
         if let userTimeoutMs = poller.userTimeoutMs { stalecast_set_user_timeout(fd, userTimeoutMs) }
         if admission != .admitted {
-            slots[index].pointee.isRefused = true
+            slots[index].pointee.input.isRefused = true
             audience.tally.refused[admission == .overTotal ? .capacity : .addressCapacity, default: 0] += 1
         }
         audience.wheel.insert(
@@ -297,7 +297,7 @@ package final class Shard: Carrier, @unchecked Sendable {
         let index = slots.take()
         let slot = slots[index]
         slot.pointee.fd = fd
-        slot.pointee.address = address
+        slot.pointee.client.address = address
         if let tls { slot.pointee.cover = .session(tls) }
         slot.pointee.phase = .head
         if let proxy { proxies[index] = proxy }
@@ -325,9 +325,9 @@ package final class Shard: Carrier, @unchecked Sendable {
         for index in 0..<slots.end {
             switch slots[index].pointee.phase {
             // A fetch that has begun is answered.
-            case .head where slots[index].pointee.waits > 0: giveToFront(index)
+            case .head where slots[index].pointee.input.waits > 0: giveToFront(index)
             case .head, .verifying: release(index, .drain)
-            case .answering: slots[index].pointee.keepAlive = false
+            case .answering: slots[index].pointee.request.keepAlive = false
             case .free, .doomed, .poll, .direct, .stream: continue
             }
         }
