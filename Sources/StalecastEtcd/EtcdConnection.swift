@@ -131,7 +131,7 @@ final class EtcdConnection: Sendable {
         if Task.isCancelled { throw .cancelled(isSent: false) }
         let answer = channel.eventLoop.makePromise(of: [UInt8].self)
         let received = Received()
-        let opened = open(path, message, token, isUnary: true, timeout: timeout) { bytes in
+        let opened = open(head(path, token, timeout: timeout), message, isUnary: true) { bytes in
             received.message.withLock { $0 = bytes }
         } onEnd: { failure in
             if let failure { return answer.fail(failure) }
@@ -153,14 +153,11 @@ final class EtcdConnection: Sendable {
         _ path: String, _ message: [UInt8], token: String?, onMessage: @escaping @Sendable ([UInt8]) -> Void,
         onEnd: @escaping @Sendable (EtcdFailure?) -> Void
     ) {
-        open(path, message, token, isUnary: false, timeout: nil, onMessage: onMessage, onEnd: onEnd)
+        open(head(path, token), message, isUnary: false, onMessage: onMessage, onEnd: onEnd)
             .whenFailure { onEnd(.notSent("\($0)")) }
     }
 
-    @discardableResult private func open(
-        _ path: String, _ message: [UInt8], _ token: String?, isUnary: Bool, timeout: Duration?,
-        onMessage: @escaping @Sendable ([UInt8]) -> Void, onEnd: @escaping @Sendable (EtcdFailure?) -> Void
-    ) -> EventLoopFuture<any Channel> {
+    private func head(_ path: String, _ token: String?, timeout: Duration? = nil) -> HPACKHeaders {
         var head: HPACKHeaders = [
             ":method": "POST", ":scheme": endpoint.isTLS ? "https" : "http", ":path": path,
             ":authority": "\(endpoint.host):\(endpoint.port)", "content-type": "application/grpc", "te": "trailers",
@@ -169,8 +166,15 @@ final class EtcdConnection: Sendable {
         ]
         if let timeout { head.add(name: "grpc-timeout", value: "\(Int64(timeout / .milliseconds(1)))m") }
         if let token { head.add(name: "token", value: token) }
+        return head
+    }
+
+    private func open(
+        _ head: HPACKHeaders, _ message: [UInt8], isUnary: Bool, onMessage: @escaping @Sendable ([UInt8]) -> Void,
+        onEnd: @escaping @Sendable (EtcdFailure?) -> Void
+    ) -> EventLoopFuture<any Channel> {
         let opened = channel.eventLoop.makePromise(of: (any Channel).self)
-        streams.createStreamChannel(promise: opened) { [head] stream in
+        streams.createStreamChannel(promise: opened) { stream in
             stream.eventLoop.makeCompletedFuture {
                 try stream.pipeline.syncOperations.addHandler(
                     GRPCStream(head, message, isUnary: isUnary, onMessage: onMessage, onEnd: onEnd))

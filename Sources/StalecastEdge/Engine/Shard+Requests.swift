@@ -55,20 +55,32 @@ extension Shard {
                 field: isProxied(index) ? settings.proxies.field : nil)
         else { return giveToFront(index) }
         switch found {
-        case .stream(let request): serve(request, index, count, isState: false, isCurrent, isLookedAt)
-        case .state(let request): serve(request, index, count, isState: true, isCurrent, isLookedAt)
+        case .stream(let request):
+            serve(request, Seen(index: index, count: count, isCurrent: isCurrent, isLookedAt: isLookedAt))
+        case .state(let request):
+            let seen = Seen(index: index, count: count, isState: true, isCurrent: isCurrent, isLookedAt: isLookedAt)
+            serve(request, seen)
         case .fetch(let head): serve(head, index, bytes, isLookedAt)
         case .beginningOfFetch: if !awaitBody(index) { giveToFront(index) }
         }
     }
 
+    /// A request head that is complete, see ``readHead(_:isCurrent:isLookedAt:)``.
+    private struct Seen {
+        let index: Int32
+        /// Bytes of the head.
+        let count: Int
+        var isState = false
+        let isCurrent: Bool
+        let isLookedAt: Bool
+    }
+
     /// Serves a stream, a poll or the state.
-    private func serve(
-        _ request: StreamRequest, _ index: Int32, _ count: Int, isState: Bool, _ isCurrent: Bool, _ isLookedAt: Bool
-    ) {
+    private func serve(_ request: StreamRequest, _ seen: Seen) {
+        let index = seen.index
         let slot = slots[index]
         var request = request
-        guard count <= settings.maxHeadBytes else { return giveToFront(index) }
+        guard seen.count <= settings.maxHeadBytes else { return giveToFront(index) }
         believe(index, request.forwarded)
         // The hook is asked with header fields that the recogniser does not read.
         if settings.access.isForHook(request.credentials) { return giveToFront(index) }
@@ -76,20 +88,20 @@ extension Shard {
         if settings.access.takesCertificates, request.origin == nil, case .session(let tls) = slot.pointee.cover {
             request.credentials.certificate = tls.clientCertificate
         }
-        if !isCurrent, postpones(.head(index, generation: slot.pointee.generation)) { return }
+        if !seen.isCurrent, postpones(.head(index, generation: slot.pointee.generation)) { return }
         if awaitsCursors, board.ahead(request.resume.cursor) != nil { return giveToFront(index) }
         request.address = slot.pointee.client.address
         let topics: AdmittedTopics
         do throws(GoogleError) {
             topics = try settings.admit(request, on: board, counts: settings.access.mode == .observe)
         } catch {
-            if !isLookedAt, error == .denied(.unverified), verifyToken(index, request.credentials) { return }
+            if !seen.isLookedAt, error == .denied(.unverified), verifyToken(index, request.credentials) { return }
             // The Front refuses, and counts it.
             return giveToFront(index)
         }
-        if isState, slot.pointee.input.isRefused { return giveToFront(index) }
-        take(count, of: slot)
-        if isState { answer(index, request, topics) } else { begin(index, request, topics) }
+        if seen.isState, slot.pointee.input.isRefused { return giveToFront(index) }
+        take(seen.count, of: slot)
+        if seen.isState { answer(index, request, topics) } else { begin(index, request, topics) }
     }
 
     /// Has an unknown token verified. A plain request waits in ``input``; over TLS it stays in the session. After a restart
@@ -247,7 +259,8 @@ extension Shard {
         if reason == .topicRetired { return Refusals.whole(.unknownTopic, cors: cors, date: date) }
         let topic = (try? settings.admit(request, on: board, counts: false))?.known.first  // refused: no topic to name
         return Refusals.forNow(
-            request.kind, isHTTP11: request.isHTTP11, version: topic.flatMap { board[$0].latest?.version } ?? 0,
-            cors: cors, retryMs: reason == .drain ? drainRetryMs() : audience.policy.refusalRetryMs(), date: date)
+            StreamDialect(isHTTP11: request.isHTTP11, kind: request.kind),
+            version: topic.flatMap { board[$0].latest?.version } ?? 0, cors: cors,
+            retryMs: reason == .drain ? drainRetryMs() : audience.policy.refusalRetryMs(), date: date)
     }
 }

@@ -111,7 +111,6 @@ final class Front: Sendable {
             try StreamEngine.Listeners.adopt(handed, host, port, 30_000)
         }
         let shards = Dictionary(uniqueKeysWithValues: shards.map { (ObjectIdentifier($0.loop), $0) })
-        let (ledger, tls) = (ledger, tls)
         do {
             return try await HTTPListener.open(
                 host: host, port: Int(port), descriptor: descriptor, group: group, sendBuffer: StreamEngine.sendBuffer,
@@ -121,11 +120,11 @@ final class Front: Sendable {
                     makeRoom()
                     return false
                 }
-            ) { channel in
+            ) { [self] channel in
                 channel.eventLoop.makeCompletedFuture {
                     guard let shard = shards[ObjectIdentifier(channel.eventLoop)] else { return }
                     shard.audience.tally.accepted += 1
-                    try Self.meet(channel, shard, ledger, tls)
+                    try meet(channel, shard)
                 }
             }
         } catch let error as IOError {
@@ -134,24 +133,22 @@ final class Front: Sendable {
     }
 
     /// A connection of Edge's own listener, before anything is read from it.
-    private static func meet(
-        _ channel: any Channel, _ shard: FrontShard, _ ledger: AddressLedger, _ tls: TLSServer?
-    ) throws {
+    private func meet(_ channel: any Channel, _ shard: FrontShard) throws {
         let (peer, proxies) = (IPAddress(channel.remoteAddress), shard.settings.proxies)
         let proxy = peer.flatMap { proxies.trust($0) ? $0 : nil }
-        guard proxies.speakPROXY else { return try take(channel, of: peer, proxy, shard, ledger, tls) }
+        guard proxies.speakPROXY else { return try take(channel, of: peer, proxy, shard) }
         guard let proxy else {
             shard.audience.tally.refused[.untrustedPeer, default: 0] += 1
             throw ChannelError.eof
         }
         _ = ledger.enter(AddressLedger.unknown, caps: shard.settings.caps)
-        try shard.http.awaitProxyHeader(on: channel, limits: shard.settings.connections) { arrival in
+        try shard.http.awaitProxyHeader(on: channel, limits: shard.settings.connections) { [self] arrival in
             ledger.leave(AddressLedger.unknown)
             switch arrival {
             case .client(let source):
                 let client = source ?? proxy
                 let next = source.map { proxies.trust($0) ? $0 : nil } ?? proxy
-                try take(channel, of: client, next, shard, ledger, tls)
+                try take(channel, of: client, next, shard)
             case .invalid: shard.audience.tally.refused[.proxyHeader, default: 0] += 1
             case .timedOut: shard.count(.headTimeout)
             case .gone: break
@@ -160,9 +157,8 @@ final class Front: Sendable {
     }
 
     /// - Parameter proxy: the client, when it is trusted to speak for others.
-    private static func take(
-        _ channel: any Channel, of client: IPAddress?, _ proxy: IPAddress?, _ shard: FrontShard,
-        _ ledger: AddressLedger, _ tls: TLSServer?
+    private func take(
+        _ channel: any Channel, of client: IPAddress?, _ proxy: IPAddress?, _ shard: FrontShard
     ) throws {
         let address = proxy == nil ? client?.key ?? AddressLedger.unknown : AddressLedger.unknown
         let isFull = ledger.total >= shard.settings.caps.connections
@@ -175,7 +171,7 @@ final class Front: Sendable {
         }
         let peer = FrontPeer(
             address: address, proxy: proxy, isRefused: admission != .admitted, ledger: ledger, fd: nil, engine: nil)
-        try fill(channel, shard, peer, tls)
+        try Self.fill(channel, shard, peer, tls)
     }
 
     private static func fill(

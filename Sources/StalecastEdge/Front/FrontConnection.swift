@@ -293,8 +293,8 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
         let retry = shard.isDraining ? shard.drainRetryMs() : shard.audience.policy.refusalRetryMs()
         send(
             Refusals.forNow(
-                isStream ? operation?.kind : nil, isHTTP11: request.isHTTP11, version: version ?? 0,
-                cors: cors(request), retryMs: retry,
+                isStream ? operation?.kind.map { StreamDialect(isHTTP11: request.isHTTP11, kind: $0) } : nil,
+                version: version ?? 0, cors: cors(request), retryMs: retry,
                 date: shard.audience.bytes.date.string()))
         closeWhenWritten()
     }

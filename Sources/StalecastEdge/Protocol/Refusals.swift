@@ -9,17 +9,16 @@ enum Refusals {
     /// end; everything else that is no stream is refused with 503 and `Retry-After`.
     ///
     /// - Parameters:
-    ///   - kind: of a stream or poll; nil for any other request.
+    ///   - dialect: of a stream or poll; nil for any other request.
     ///   - version: the newest one, which Firebase's clients want beside the delay; 0 when there is none.
     static func forNow(
-        _ kind: StreamRequest.Kind?, isHTTP11: Bool, version: VersionNumber, cors: String, retryMs: Int, date: String
+        _ dialect: StreamDialect?, version: VersionNumber, cors: String, retryMs: Int, date: String
     ) -> [UInt8] {
-        guard let kind, kind == .events || kind == .invalidations else {
+        guard let dialect, dialect.kind == .events || dialect.kind == .invalidations else {
             let refusal = GoogleError(503, "not now: too busy, or stopping; try again after Retry-After")
             return whole(refusal, fields: retryAfter(milliseconds: retryMs), cors: cors, date: date)
         }
-        let dialect = StreamDialect(isHTTP11: isHTTP11, kind: kind)
-        let close = isHTTP11 ? "Connection: close\r\n" : ""
+        let close = dialect.isHTTP11 ? "Connection: close\r\n" : ""
         var bytes = ResponseHead.stream(dialect, cors: cors + close, date: date)
         dialect.appendEnd(retryMs: retryMs, newest: version, to: &bytes)
         return bytes
