@@ -75,6 +75,21 @@ struct EtcdAssignmentsTests {
         return began.duration(to: .now)
     }
 
+    /// Waits until the members have a leader: etcd then takes a write.
+    private func writes(_ client: EtcdClient) async throws {
+        let records = EtcdRecords(client, cluster: "probe")
+        while true {
+            do throws(LogError) {
+                _ = try await records.put([1], to: RecordName("probe", "x"), over: nil, lease: nil)
+                return
+            } catch { try await Task.sleep(for: .milliseconds(20)) }
+        }
+    }
+
+    private func serves(_ client: EtcdClient, _ member: Int) async throws -> Bool {
+        do throws(EtcdFailure) { return try await client.status(of: member).leader != 0 } catch { return false }
+    }
+
     @Test(.timeLimit(.minutes(5))) func dutiesFollowTheNodes() async throws {
         let members = try Members(3, network: 31)
         let a = try Node("a", members)
@@ -107,14 +122,17 @@ struct EtcdAssignmentsTests {
     /// While members die one after the other no assignment is lost: leases outlive them.
     @Test(.timeLimit(.minutes(5))) func dutiesOutliveMembers() async throws {
         let members = try Members(3, network: 32)
+        let client = try EtcdClient(members.configuration, on: MultiThreadedEventLoopGroup.singleton)
+        defer { client.close() }
         let a = try Node("a", members, lifetime: .seconds(45))
         _ = try await wait { a.owned.names == Self.names }
         let tokens = a.owned.tokens
         for member in 0..<3 {
             members.kill9(member)
-            try await Task.sleep(for: .seconds(2))
+            try await writes(client)
             try members.start(member)
-            try await Task.sleep(for: .seconds(2))
+            while try await !serves(client, member) { try await Task.sleep(for: .milliseconds(20)) }
+            try await writes(client)
         }
         #expect(a.owned.tokens == tokens)
         #expect(a.assignments.owned("webhooks-1") == tokens["webhooks-1"])
