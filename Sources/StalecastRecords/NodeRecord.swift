@@ -157,16 +157,8 @@ package struct LivingNodes: Sendable {
     /// True when no node came, came back or went for so long; edges do not count.
     package func isStable(for time: Duration, now: Duration) -> Bool { changed + time <= now }
 
-    /// Over all nodes, as far as the topic is one of their largest.
-    package func subscribers(of topic: TopicName) -> Int64 {
-        nodes.values.reduce(0) { total, node in
-            let sum = total.addingReportingOverflow(node.topics[topic] ?? 0)
-            return sum.overflow ? .max : sum.partialValue
-        }
-    }
-
-    /// The node that should have an assignment, by rendezvous hashing: of the others none moves when a node comes or
-    /// goes. One that leaves has none, unless all do; an edge never has.
+    /// The node that should have an assignment, by rendezvous hashing: when a node comes or goes, only its own
+    /// assignments move. A node that is leaving has none, unless all nodes are; an edge never has one.
     package func owner(of assignment: String) -> String? {
         let core = nodes.filter { !$0.value.isEdge }
         let staying = core.filter { !$0.value.isLeaving }

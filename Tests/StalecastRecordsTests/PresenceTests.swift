@@ -29,12 +29,6 @@ import Testing
         ] {
             #expect(NodeRecord(Array(text.utf8)) == NodeRecord())
         }
-        var nodes = LivingNodes()
-        var large = NodeRecord()
-        large.topics = [.pushRC: .max]
-        nodes.heard(record, of: "a", now: .zero)
-        nodes.heard(large, of: "b", now: .zero)
-        #expect(nodes.subscribers(of: .pushRC) == .max && nodes.subscribers(of: .pushRCServer) == 2)
     }
 
     @Test func aRecordTellsOfMeasurementsThatHaveChangedMuch() {
