@@ -4,7 +4,7 @@ package import StalecastRecords
 package struct StoredContent: Sendable, Hashable {
     /// Digest as its entries name it: SHA-256, 64 hexadecimal digits in lower case.
     package let digest: String
-    /// Its pieces, and when each was stored last: a node that stores one again makes another value of this.
+    /// Revision at which each piece of it was stored last. It changes when a node stores a piece again.
     package let revisions: [String: Int64]
 
     package init(digest: String, revisions: [String: Int64]) {

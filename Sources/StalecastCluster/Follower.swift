@@ -12,8 +12,7 @@ package struct Follower: Sendable {
     package typealias Ticket = UInt64
 
     package enum Action: Sendable {
-        /// Open a watch, next to it end the one before. Its watch events are ``received(_:in:)``, its end
-        /// ``watchEnded(_:)``.
+        /// Open a watch, then end the one before. Its watch events are ``received(_:in:)``, its end ``watchEnded(_:)``.
         case watch(session: Int)
         /// ``pageRead(_:_:)``
         case read(id: Int, after: CommitSequence, limit: Int)
@@ -137,7 +136,7 @@ package struct Follower: Sendable {
     private var hasWatch = false
     private var work: Work?
     private var reads = Reads()
-    /// Times that the replica had to be doubted: a read that began before one proves nothing after it.
+    /// Number of times that the replica was doubted. A read that began before the last one proves nothing.
     private var doubts = 0
     private var isVerified = false
     private var extent: Extent
@@ -183,7 +182,7 @@ package struct Follower: Sendable {
         return step()
     }
 
-    /// An entry that this node has appended.
+    /// Takes an entry that this node has appended.
     ///
     /// - Parameter session: that was there when it was proposed.
     package mutating func offered(_ entry: LogEntry, in session: Int) -> [Action] {
@@ -365,7 +364,7 @@ package struct Follower: Sendable {
         if entry.sequence == newest.sequence + 1 { return entry.previous == newest ? .next : .foreign }
         // A log with a hole that retention did not make is no log: look again, later.
         guard entry.sequence <= page.logMetadata.prunedBelow else { return .missing }
-        // Between the replica and what the log has left there is nothing to compare.
+        // The log no longer has the entries after the replica, so there is nothing to compare.
         return isVerified || newest.sequence == 0 ? .next : .unknowable
     }
 

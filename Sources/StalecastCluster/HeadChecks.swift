@@ -8,7 +8,7 @@ package struct HeadChecks: Sendable {
         case check
         /// Call ``due(now:)`` after this long.
         case wake(Duration)
-        /// Let these fetches go on. Verified: the replica has everything that was in the log when they asked.
+        /// Let these fetches go on. `isVerified`: the replica has everything that was in the log when they asked.
         case release([Ticket], isVerified: Bool)
         /// Let these fetches go on once the log was read to its present end and applied.
         case catchUp([Ticket])

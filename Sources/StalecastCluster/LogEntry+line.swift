@@ -125,7 +125,7 @@ extension LogEntry {
 extension TemplateChange {
     /// Reads what an entry's line says; nil when something without which there is no version is missing.
     fileprivate init?(head: JSONValue) {
-        // Names that are none make the entry unreadable, as its reader says.
+        // An invalid name makes the entry unreadable; see ``LogError/unreadable(_:)``.
         guard let sequence = head["sequence"]?.int64.flatMap({ CommitSequence(exactly: $0) }), sequence > 0,
             let project = head["project"]?.string.flatMap({ try? ProjectID($0) }),
             let namespace = head["namespace"]?.string.flatMap({ try? Namespace($0) }),  // not a name: unreadable line

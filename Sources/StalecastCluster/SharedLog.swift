@@ -18,7 +18,7 @@ package protocol SharedLog: Sendable {
     /// Puts the pieces of a long content where ``content(of:)`` finds them; before the entry is appended, as often as
     /// needed.
     func store(_ chunks: [[UInt8]], of key: ContentKey) async throws(LogError)
-    /// Whether both are still what is newest: the cheapest question that makes a replica's answer linearizable.
+    /// Whether both are still the newest. This is the cheapest question that makes a replica's answer linearizable.
     func isCurrent(_ head: LogHead, under logMetadata: LogMetadata) async throws(LogError) -> Bool
     /// The content of an entry that has none in its line.
     func content(of entry: LogEntry) async throws(LogError) -> [UInt8]
@@ -40,7 +40,8 @@ package protocol SharedLog: Sendable {
     /// - Returns: false when the log metadata is another, and nothing was removed.
     func prune(_ sequences: [CommitSequence], under old: LogMetadata, to new: LogMetadata) async throws(LogError)
         -> Bool
-    /// Hints that something has changed, newest wins; ends when nothing more will come, at a lost connection say.
+    /// Hints that something has changed; the newest replaces an older one. The stream ends when no more will come, for
+    /// example at a lost connection.
     func watch() async throws(LogError) -> AsyncStream<WatchEvent>
 }
 
@@ -64,7 +65,7 @@ package typealias AssignmentOwner = (assignment: RecordName, token: AssignmentLe
 /// Result of a proposed entry.
 package enum Appended: Sendable {
     case committed
-    /// This entry is in its place; with the same publish id it is the one proposed, by an earlier call.
+    /// The sequence is taken by this entry. If its publish id is the proposed entry's, an earlier call appended it.
     case taken(LogEntry)
     /// Nothing is in its place and the log metadata is another: it never landed and never will.
     case superseded(LogMetadata)

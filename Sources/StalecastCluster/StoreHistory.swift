@@ -69,8 +69,8 @@ package struct StoreHistory: Sendable {
         return (count, logMetadata)
     }
 
-    /// Releases of the current versions and those that these ended, by the sequence of the entry that says how they
-    /// are: the last stage's, or the current version's.
+    /// Releases of the current versions, and releases that a current version ended. The key is the sequence of the
+    /// entry that has the release's state: its last stage, or the current version.
     private var releases: [CommitSequence: (release: Release, change: TemplateChange)] {
         store.currentTemplates.scopes.reduce(into: [:]) { releases, scope in
             guard let release = store.release(of: scope), let current = store.currentTemplates[scope]?.change else {

@@ -3,7 +3,7 @@ import Logging
 import ServiceLifecycle
 import StalecastWire
 
-/// Notices that the system's clock was set: between two readings it moved by another time than the one that passed.
+/// Notices that the system's clock was set: between two readings it moved by more or less than the time that passed.
 package struct ClockWatch {
     /// Both clocks at one moment.
     package struct Reading: Sendable {

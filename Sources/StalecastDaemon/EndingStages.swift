@@ -1,17 +1,20 @@
-/// Stages of the daemon's end after SIGTERM or SIGINT, in their order, and the time that each may take:
+/// Stages of the daemon's end after SIGTERM or SIGINT, in their order, with the time that each may take and the
+/// function that does it. The order is that of `Daemon.services(of:)`, in reverse.
 ///
-/// 1. readiness goes off, `endpoints.json` goes, systemd is told: at once;
-/// 2. Control finishes requests that have begun (`ConnectionLimits.drainTimeout`, 5 s);
-/// 3. sources stop: ``requests`` for what is under way;
-/// 4. webhooks begin to end: a node of a cluster hands them over for ``handOver``, then ``webhookAttempts`` for what is
-///    under way; the next stage does not wait for it;
-/// 5. Edge drains its streams over `shutdown.drain`, 5 s unless configured;
-/// 6. key sets and the hook stop, then the cluster, then the store closes.
+/// 1. Readiness goes off, `endpoints.json` is removed, systemd is told: at once. `Parts.untilEnding`
+/// 2. Control finishes requests that have begun: `ConnectionLimits.drainTimeout`, 5 s. `ControlServer.run`
+/// 3. Sources stop: ``requests`` for requests that have begun. `Parts.watchSources`
+/// 4. Webhooks begin to end: a node of a cluster hands them over for ``handOver``, then attempts that have begun may
+///    take ``webhookAttempts``. The next stage does not wait for it. `Parts.deliverWebhooks`
+/// 5. Edge drains its streams over `shutdown.drain`, 5 s unless configured. `Parts.serveEdge`
+/// 6. Key sets and the hook stop, then the cluster. `KeySetKeeper.run`, `HookAsker.run`, `ClusterParts.run`
+/// 7. The store closes. `Daemon.run`
 ///
-/// All of them together may take ``services``; the process is gone after ``EndingState/patience``, whatever hangs.
+/// All of them together may take ``services``. `ProcessSignals` ends the process after ``EndingState/patience``,
+/// whatever hangs.
 enum EndingStages {
-    /// Deadline of attempts of webhooks. An attempt that is cut off is owed still and sent after the next start, so one slow
-    /// receiver need not hold up a restart.
+    /// Deadline of attempts of webhooks. An attempt that is cut off is sent after the next start, so that one slow receiver
+    /// does not hold up a restart.
     static let webhookAttempts: Duration = .seconds(2)
     /// Deadline for other nodes to take over the webhooks of this one.
     static let handOver: Duration = .seconds(5)

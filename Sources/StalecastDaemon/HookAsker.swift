@@ -16,7 +16,7 @@ final class HookAsker: Sendable {
     private static let timeout: Duration = .seconds(1)
     private static let maxBodyBytes = 64 * 1024
 
-    /// Tells `access` to ask here; nil where the configuration has no hook.
+    /// Registers itself with `access`; nil when the configuration has no hook.
     init?(
         _ configuration: Configuration, _ access: Authorizer, _ share: DescriptorBudget.Outbound, _ logger: Logger
     ) throws {

@@ -5,7 +5,7 @@ import StalecastRecords
 import StalecastWire
 
 extension MetricsText {
-    /// Writes a node's work with its log, and its knowledge of the other nodes.
+    /// Writes metrics of this node's work with the log and of the other nodes it knows.
     mutating func cluster(_ cluster: ClusterParts) async {
         let (follower, figures) = await (cluster.node.follower, cluster.node.figures)
         family(

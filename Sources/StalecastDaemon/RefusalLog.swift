@@ -92,8 +92,8 @@ package struct RefusalCounts {
     }
 }
 
-/// Lines for the audit log about refusals: the first of a reason soon, then all of an hour in one line. Strangers make
-/// these lines, and each that is written brings the end of what others did nearer.
+/// Lines for the audit log about refusals: the first of a reason soon, then all of an hour in one line. Anyone can
+/// cause these lines, and each one uses room that lines about real changes need.
 package struct RefusalLines {
     package static let period = Duration.seconds(3600)
 

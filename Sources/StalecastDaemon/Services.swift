@@ -228,7 +228,7 @@ struct ReloadService: Service {
         }
     }
 
-    /// Credentials are judged when a stream begins. Of those that are open nothing is known until they come back.
+    /// Credentials are judged when a stream begins. Streams that are open now are not judged until they reconnect.
     private func sayWhatIsNotObserved(_ next: Configuration, _ running: Configuration) {
         let tally = parts.edge.tally
         guard next.auth.mode == .observe, running.auth.mode == .off, tally.streams > 0 else { return }

@@ -7,7 +7,7 @@ import Synchronization
 
 /// One line in the log for every version: what, who, from where, and how many subscribers were told.
 ///
-/// A log without a reader stops this, and never a publish: a bounded number of versions waits, and the oldest beyond it
+/// A log without a reader delays these lines, but never a publish: a bounded number of versions waits, and older ones
 /// are left out. The lines of a burst are written together, because a thread that is woken for each costs every publish
 /// 25 µs of CPU.
 final class VersionLog: Sendable {

@@ -9,7 +9,7 @@ package final class EtcdClient: Sendable {
         var connection: EtcdConnection?
         /// Index of the member that is asked.
         var member = 0
-        /// Counts failures, so that calls that failed together move on once.
+        /// Number of failures. Calls that failed together count once, so that they move on by one member.
         var turn = 0
         var token: String?
         var signedIn: ContinuousClock.Instant?

@@ -56,7 +56,7 @@ package enum EtcdFailure: Error, Sendable, Hashable, CustomStringConvertible {
 
     package var logError: LogError { isCertain ? .notDone(description) : .unknown(description) }
 
-    /// gRPC's UNAUTHENTICATED, which tells of a token that has expired.
+    /// Whether gRPC answered UNAUTHENTICATED, because the token has expired.
     var asksForToken: Bool {
         if case .status(16, _) = self { return true }
         if case .status(_, let message) = self { return message.contains("invalid auth token") }

@@ -24,8 +24,9 @@ package struct HerdExperience: Sendable, Hashable {
     private static let fall = 0.7
     private static let rise = 0.05
     private static let mostErrors = 0.01
-    /// A 99th percentile so many times the idle one is too slow; below this time, in seconds, nothing is.
+    /// A 99th percentile of this many times the idle one is too slow.
     private static let slowness = 4.0
+    /// Seconds; a shorter answer never is too slow.
     private static let quick = 0.025
     /// Fewer answers have no 99th percentile worth the name.
     private static let leastAnswers = 20

@@ -147,7 +147,7 @@ package struct ReceiverLoop {
             package var requests = 0
             /// Accepted; as many as receivers when every connection is used again.
             package var connections = 0
-            /// A receiver's newest version once more: allowed, but each costs.
+            /// Deliveries of a version that the receiver already had. They are allowed, but each costs a request.
             package var repeated = 0
             /// An older version after a newer one, which must not be.
             package var backwards = 0

@@ -1,5 +1,6 @@
-/// Decides which assignments a node has, takes and gives away: facts in, actions out. Who should have one follows from
-/// the nodes that live; who has it is who made its record. Times are of a clock that goes on while the machine sleeps.
+/// Decides which assignments a node has, takes and gives away: facts in, actions out. The living nodes determine which
+/// node should have an assignment; the node that made its record has it. Times are of a clock that goes on while the
+/// machine sleeps.
 package struct Assignments: Sendable {
     package typealias Token = AssignmentLease.Token
 
@@ -66,7 +67,7 @@ package struct Assignments: Sendable {
         records[name] = token.map { ($0, isOurs) }
     }
 
-    /// There is a lease, or it was renewed.
+    /// A lease was granted or renewed.
     ///
     /// - Parameter sent: when it was asked for.
     package mutating func renewed(_ lease: RecordLease, sent: Duration) {

@@ -113,7 +113,7 @@ package final class EntryTable: Sendable {
         _ heard: @escaping @Sendable (SharedRecord) -> Void = { _ in }, pass: () async -> Bool
     ) async {
         await informer.observe(kind) { [self] change in
-            // First, so that what `heard` makes of an entry is never older than the entry in ``entries``.
+            // Called first, so that the result of `heard` is never older than the entry in ``entries``.
             if case .put(let record) = change { heard(record) }
             take(change)
             wake()

@@ -1,12 +1,12 @@
 package import StalecastWire
 import Synchronization
 
-/// Questions of one run of a node to another, for what only that one can do, over the shared records: `ask/<id>` under
-/// a lease, and `answer/<id>` under the same one, made once. It needs no addresses, certificates or credentials of
-/// nodes.
+/// Requests from one node to another, for work that only the other can do. They are shared records: `ask/<id>` under
+/// the asking node's lease, and `answer/<id>`, written once under the same lease. Nodes need no addresses, certificates
+/// or credentials of each other.
 ///
-/// A node that was away finds the question gone when it comes back; one that stood still while it acted answers no one.
-/// Without an answer it is not known whether it was done.
+/// A node that returns after an absence no longer finds the request, and the answer of a node that stood still while it
+/// worked reaches no caller. Without an answer the outcome is unknown.
 package final class PeerRequests: Sendable {
     private struct Question: Sendable {
         let id: String

@@ -64,7 +64,8 @@ package final class Presence: Sendable {
             // Cancelled: the loop ends.
             try? await Task.sleep(for: lifetime / 10)
         }
-        // If it is not done, the lease ends by itself; who was not reached a moment ago is not waited for.
+        // If etcd does not answer, the lease ends by itself, so an etcd that was out of reach a moment ago is not
+        // waited for.
         let (lease, isReached) = state.withLock { ($0.lease, $0.isReached) }
         guard let lease, isReached else { return }
         // Waited for here. A call of this task, which is cancelled, would not be made.

@@ -21,7 +21,7 @@ package protocol SharedRecords: Sendable {
     func renew(_ lease: RecordLease) async throws(LogError) -> Bool
     func revoke(_ lease: RecordLease) async throws(LogError)
 
-    /// Writes what an assignment's owner wants its successor to know; not watched, and no record.
+    /// Writes state of an assignment's owner for its successor. It is no record, and watches do not report it.
     ///
     /// - Parameter token: of the ownership; false when it has ended.
     func keep(_ state: [UInt8], of assignment: RecordName, token: AssignmentLease.Token) async throws(LogError) -> Bool

@@ -25,7 +25,8 @@ struct IssuerState: Sendable {
 
     init(_ issuer: TokenIssuer) { self.issuer = issuer }
 
-    /// The state under a changed configuration. Keys from the same place stay: their server may be away at this moment.
+    /// Returns the state under a changed configuration. Keys from the same URL are kept, because their server may be
+    /// unreachable now.
     func following(_ changed: TokenIssuer) -> IssuerState {
         if changed == issuer { return self }
         guard changed.keys == issuer.keys, changed.algorithms == issuer.algorithms else { return IssuerState(changed) }

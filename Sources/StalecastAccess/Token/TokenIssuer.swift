@@ -1,7 +1,7 @@
 package import StalecastWire
 
-/// Issuer whose tokens are taken here, and what they are good for. Everything is named by the operator: nothing of a
-/// token says how it is to be verified.
+/// Issuer whose tokens are taken here, and what they are good for. The operator sets everything: nothing in a token
+/// decides how the token is verified.
 package struct TokenIssuer: Sendable, Hashable {
     /// Name in logs and in `updateUser`; unique.
     package var name: String

@@ -48,7 +48,8 @@ package final class TokenVerifier: Sendable {
         }
     }
 
-    /// Why a token was refused a moment ago, for a reason that holds still; nil when it must be looked at.
+    /// Reason for which a token was refused a moment ago, if that reason still holds; nil when the token must be
+    /// verified.
     func refusal(of token: SecretDigest) -> Denial? {
         let now = clock()
         return state.withLock { $0.refusal(of: token, at: now) }
@@ -147,7 +148,8 @@ package final class TokenVerifier: Sendable {
         }
     }
 
-    /// The issuers whose keys are to be fetched now; each once, until it is said what became of it.
+    /// Issuers whose keys should be fetched now. Each is returned once, until ``fetched(_:age:of:)`` or
+    /// ``failed(_:of:)`` reports the outcome.
     package func due(_ isWanted: (TokenIssuer) -> Bool = { _ in true }) -> [TokenIssuer] {
         let now = clock()
         return state.withLock { state in

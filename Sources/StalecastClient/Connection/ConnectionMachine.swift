@@ -140,7 +140,7 @@ package struct ConnectionMachine: Sendable {
         self.pause = min(pause, ReconnectSchedule.longestServerDelay)
     }
 
-    /// A long-poll was answered, which is no failure; `isNews`: the next may be asked for at once.
+    /// A long-poll was answered, which is no failure. With `isNews` the next poll may begin at once.
     package mutating func answered(isNews: Bool, after seconds: TimeInterval, random: Double) -> [Action] {
         schedule = schedule.withoutFailures
         // An answer that came at once and said nothing would make us ask as fast as we can.

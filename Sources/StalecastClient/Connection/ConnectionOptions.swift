@@ -22,11 +22,11 @@ public struct ConnectionOptions: Sendable {
     public var heartbeatLimit: TimeInterval = 75
     /// Seconds that the server may hold a long-poll. Default 55: below the minute after which proxies give up.
     public var pollWait: TimeInterval = 55
-    /// The least reconnect delay in seconds, unless the server names one; chance adds up to as much again, and to each
-    /// further one in a row up to twice as much as to the one before. Default 1.
+    /// Shortest reconnect delay in seconds, unless the server names one. A random time of up to the same length is
+    /// added; its bound doubles with each failure in a row. Default 1.
     public var reconnectDelay: TimeInterval = 1
-    /// Chance adds no more than this to a reconnect delay, in seconds; after refusals such as 403 or 404 ten times
-    /// that. Default 60.
+    /// Most seconds that are added at random to a reconnect delay; after refusals such as 403 or 404 ten times as many.
+    /// Default 60.
     public var longestReconnectDelay: TimeInterval = 60
     /// While long-poll is used, a stream is tried after so many seconds; each vain try doubles that, up to 15 minutes.
     /// Default 60.

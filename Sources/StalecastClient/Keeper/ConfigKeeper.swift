@@ -13,7 +13,7 @@ final class ConfigKeeper: Sendable {
     /// Token that fetches show.
     let bearer = BearerToken()
 
-    /// Reads the cache, so that values are there when it returns; takes a file read, never the network.
+    /// Reads the cache from its file, so that values are there when it returns. Never waits for the network.
     ///
     /// - Parameter account: whose values they are; a cache of another account is not used. nil for an app's own.
     init(

@@ -253,7 +253,7 @@ public enum PushMessagingError: Error, Sendable, Hashable, LocalizedError {
     case invalidTopicName(String)
     /// The app is configured for Firebase itself, whose topics need Firebase's own SDK.
     case noTopics
-    /// The server has no such topic. The subscription is kept, for the time when it has.
+    /// The server has no such topic. The subscription is kept and takes effect when the server gets the topic.
     case unknownTopic(String)
 
     /// A sentence for the developer.

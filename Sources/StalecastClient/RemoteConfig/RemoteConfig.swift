@@ -67,7 +67,8 @@ public final class RemoteConfig: Sendable {
     /// The template's version of the content fetched last; nil before the first fetch.
     public var fetchedVersion: Int64? { keeper.state.withLock { $0.stored.fetched?.version } }
 
-    /// Returns once the cache was read, which it is from the start; there for code written for Firebase.
+    /// Returns at once, because the cache is read when the object is made. Exists for code that was written for
+    /// Firebase.
     public func ensureInitialized() async throws {}
 
     /// Calls back at once; there for code written for Firebase.

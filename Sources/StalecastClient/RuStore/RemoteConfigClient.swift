@@ -58,7 +58,7 @@ public final class RemoteConfigClient: Sendable {
     package init(app: StalecastApp, configuration: RemoteConfigConfiguration) {
         self.app = app
         self.configuration = configuration
-        // What there is now is what `snapshot` keeps to, unless it is too old.
+        // `snapshot` keeps the values that are active now, unless they are too old.
         if let interval = configuration.updateBehaviour.timeInterval {
             let account = configuration.request.account
             let keeper = app.keeper(namespace: app.options.namespace, account: account)
@@ -206,6 +206,6 @@ public final class RemoteConfigClient: Sendable {
 }
 
 extension StalecastOptions {
-    /// Place to which these options lead: equal places have equal values.
+    /// Server and project of these options. Equal places have equal values.
     fileprivate var place: String { "\(endpoint.absoluteString) \(project) \(namespace)" }
 }

@@ -142,7 +142,7 @@ extension AuditCopies {
 }
 
 extension AuditLog {
-    /// Writes the lines that are missing of what the last process committed.
+    /// Writes the lines of commits of the last process that it did not write.
     ///
     /// - Parameter entries: in the order of their commits.
     fileprivate func complete(_ entries: [AuditEntry.Stored]) -> AuditCopies.Completion {

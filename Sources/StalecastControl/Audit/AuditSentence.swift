@@ -34,7 +34,7 @@ package struct AuditSentence {
 
     package var isRefused: Bool { isTally ? !isObserved : text("outcome") ?? "ok" != "ok" }
 
-    /// Whether it counts requests of strangers that were refused in a while.
+    /// Whether the line is a count of refused requests, which came from unknown callers.
     private var isTally: Bool { text("action") == "refused" }
 
     private var isObserved: Bool { text("reason")?.hasSuffix(Self.observedOnly) ?? false }

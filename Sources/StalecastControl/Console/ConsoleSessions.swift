@@ -77,7 +77,7 @@ package final class ConsoleSessions: Sendable {
         self.clock = clock
         let now = clock()
         let sessions = file?.read() ?? [:]
-        // A session from the future is of a clock that was wrong; how old it is cannot be known.
+        // A session that begins in the future was made while the clock was wrong. Its age is unknown, so it is dropped.
         let known = sessions.filter { !$0.value.session.isOver(at: now) && $0.value.session.opened <= now }
         state = Mutex(State(sessions: known.count > Self.most ? [:] : known, written: now))
         secret = SecretMaker(random: random)

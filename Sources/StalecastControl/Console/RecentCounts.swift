@@ -9,7 +9,7 @@ package struct RecentCounts: Sendable {
 
     package init() {}
 
-    /// - Parameter orIsFull: what others are told while the names are as many as can be remembered.
+    /// - Parameter orIsFull: answer for a new name while no further name can be remembered.
     package mutating func hasRoom(
         for name: String, below most: Int, at now: Timestamp, orIsFull: Bool = false
     ) -> Bool {

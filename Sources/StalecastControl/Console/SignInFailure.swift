@@ -14,7 +14,7 @@ struct SignInFailure: Error {
         case badToken = "bad_token"
         /// The person is known, and no rule grants anything.
         case notGranted = "not_granted"
-        /// Too many sign-ins are begun from one address, or by one person.
+        /// One address or one person began too many sign-ins.
         case overRate = "over_rate"
     }
 

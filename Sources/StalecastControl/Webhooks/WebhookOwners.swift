@@ -25,7 +25,7 @@ package final class WebhookOwners: Sendable {
     private enum Reply {
         case answer(JSONValue)
         case problem(RegistryProblem)
-        /// The assignment is not that node's, or no longer for sure: the next one may know.
+        /// The assignment is not that node's, or may have moved to another node.
         case moved
         case silent(node: String)
     }

@@ -162,7 +162,7 @@ final class ClusterParts: Sendable {
         return nodes.assignments.owned(assignment).map { Ownership(assignment: assignment, token: $0) }
     }
 
-    /// Lets go of the log's old entries each minute. Every node does: who comes second finds nothing to do.
+    /// Removes old entries of the log each minute. Every node does; the second one finds nothing to remove.
     private func prune() async {
         while !Task.isCancelled {
             do {

@@ -64,8 +64,9 @@ extension Configuration {
         static func isLegal(_ byte: UInt8) -> Bool { byte.isASCIIAlphanumeric || "-._".utf8.contains(byte) }
     }
 
-    /// Marks of what nodes should have alike, by the part of the file it stands in: two nodes have the same one when they
-    /// are configured alike there. Files are not looked into. An edge has those of what it serves.
+    /// Fingerprints of the settings that all nodes should share, by section of the file: two nodes with equal settings
+    /// have equal fingerprints. The content of files that the settings name is not included. An edge has fingerprints
+    /// only of what it serves.
     package var sharedSettings: [String: String] {
         var texts: [String: String] = [:]
         for option in ConfigurationOption.all where !Self.isOwn(option.path) {

@@ -75,7 +75,7 @@ struct ConfigurationDocument {
         return ConfigurationProblem(origin: .file(file, line: line), sentence: sentence)
     }
 
-    /// Words for the parser's context, and since which line if that is another one: the quote that was never closed.
+    /// Describes the parser's context, with its line if that is another one: for example a quote that was never closed.
     private static func beginning(_ context: YamlError.Context?, _ mark: Mark) -> String {
         guard let context else { return "" }
         let since = context.mark.line == mark.line ? "" : "from line \(context.mark.line) on "

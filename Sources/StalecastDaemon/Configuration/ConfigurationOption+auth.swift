@@ -190,7 +190,7 @@ private func certificateName(_ text: String) throws(InvalidValue) -> String {
     guard let first = own.first, first != "*" || own.dropFirst().contains(where: { $0 != "*" && $0 != "?" }) else {
         throw InvalidValue("\"\(text)\" is every name; write what it must be")
     }
-    // A pattern in the trust domain would accept certificates of any organisation.
+    // A wildcard in the trust domain would accept certificates of any organisation.
     if isSPIFFE, own.prefix(while: { $0 != "/" }).contains("*") {
         throw InvalidValue("\"\(text)\": write the trust domain out, spiffe://shop.example/…")
     }

@@ -51,7 +51,7 @@ extension ConfigurationReading {
                 + "a proxy in front speaks TLS, \(listener): {proxied: true} (serve --proxied)", at: path)
     }
 
-    /// A certificate is of no use without its key, nor the rest without a certificate.
+    /// A certificate needs its key, and the other TLS keys need a certificate.
     private mutating func checkTLS(_ listener: String, _ tls: Configuration.TLS) {
         let path = "\(listener).tls"
         guard sound("\(path).certificate", "\(path).key") else { return }

@@ -177,9 +177,9 @@ extension Release {
 }
 
 extension GateReading {
-    /// Members of the audit log's line about what the gate does to a release, as an operator's line has them.
+    /// Members of the audit log's line about a gate's action on a release, the same as in an operator's line.
     ///
-    /// - Parameter state: the one that the release comes to; where it is taken back, the line's version is added later.
+    /// - Parameter state: the state after the action; for a rollback the line's version is added later.
     package func auditEntry(_ release: Release, _ state: Release.State) -> JSONObject {
         var entry: JSONObject = [
             "actor": .string(Release.gatePrefix + name), "project": .string(release.scope.project.description),

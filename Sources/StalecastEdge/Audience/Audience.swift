@@ -106,7 +106,7 @@ package struct Audience {
 
     // MARK: Messages
 
-    /// Takes consecutive announcements; what is left of them is worth sending.
+    /// Takes consecutive announcements and returns those that are worth sending.
     mutating func apply(_ run: [TopicBoard.Announcement]) -> AnnouncementBatch {
         for announcement in run {
             let streams = members.streamCount(on: announcement.encodedMessages.map(\.topic))

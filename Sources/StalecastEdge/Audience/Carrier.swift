@@ -15,7 +15,7 @@ package protocol Carrier: AnyObject {
     func send(_ bytes: ArraySlice<UInt8>, to index: Int32) -> Sent
     /// The last write took all bytes, and nothing is pending.
     func settle(_ index: Int32)
-    /// Writes one topic's message to its members; adds the polls that it answers.
+    /// Writes one topic's message to its members. Adds to `polls` the polls that the message answers.
     func fanOut(
         _ encodedMessage: EncodedMessage, of announcement: TopicBoard.Announcement, on topic: Topic.Index,
         _ polls: inout [Int32])
@@ -74,7 +74,7 @@ extension Carrier {
 
     // MARK: Writing
 
-    /// Sends bytes to a stream without a backlog; what does not fit becomes its backlog.
+    /// Sends bytes to a stream without a backlog. Bytes that do not fit become its backlog.
     func write(_ bytes: [UInt8], to index: Int32, through sequence: CommitSequence) {
         switch send(bytes[...], to: index) {
         case .all: settle(index)

@@ -1,8 +1,8 @@
 import StalecastHub
 import StalecastWire
 
-/// Members of each topic, by slot. Pure: a member's topic and place are kept in its slot, so that the fan-out reads one
-/// list and nothing else.
+/// Members of each topic, by slot. A member's topic and place are kept in its slot, so that the fan-out reads only this
+/// list.
 package struct Members {
     private let slots: SlotTable
     private var lists: [[Int32]] = []

@@ -3,8 +3,7 @@ import StalecastWire
 /// Times of a subscriber's events, in milliseconds: one value for both halves of Edge, so that a stream or poll is
 /// promised the same wherever it is held. Every time is jittered, so that clients that came together drift apart.
 struct SubscriberPolicy {
-    /// Messages to Firebase's streams are at least so far apart, since their parsers take one from what one read
-    /// returns.
+    /// Least time between two messages to a Firebase stream, because the SDKs' parsers take one message from each read.
     static let distanceMs = 100
 
     let settings: EdgeSettings

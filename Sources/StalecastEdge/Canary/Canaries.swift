@@ -90,9 +90,9 @@ package final class Canaries: Sendable {
         }
     }
 
-    /// Gives one end of a new pair away and reads the other.
+    /// Makes a pair of sockets, gives one end to a loop and reads the other.
     ///
-    /// - Returns: false without descriptors; then there is none.
+    /// - Returns: false when there are no descriptors left; then there is no canary.
     @discardableResult
     private func connect(
         _ give: (Int32) -> Void, _ reader: CanaryReader, _ isThere: @escaping @Sendable (any Channel) -> Void = { _ in }

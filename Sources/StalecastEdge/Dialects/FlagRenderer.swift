@@ -12,8 +12,8 @@ package enum FlagForm: Int, Sendable, CaseIterable {
     case launchDarklyReasons
 }
 
-/// Writes the flags of one version in one form. What may be said of each is written and hashed once; an answer joins
-/// it.
+/// Writes the flags of one version in one form. Each possible value of a flag is encoded and hashed once; an answer
+/// joins these pieces.
 final class FlagRenderer: Sendable {
     /// A flag as one member of all.
     struct Piece {

@@ -115,7 +115,8 @@ package final class Shard: Carrier, @unchecked Sendable {
         turns.length = stalecast_monotonic_ns() &- turns.began
     }
 
-    /// Seconds that a request took that came with this turn: it may have waited for the whole turn before.
+    /// Seconds that a request of this turn has taken. The turn before is included, because the request may have waited
+    /// for it.
     var secondsInTurn: Double { Double(turns.length &+ stalecast_monotonic_ns() &- turns.began) / 1e9 }
 
     private func dispatch(_ event: epoll_event) {
@@ -194,14 +195,14 @@ package final class Shard: Carrier, @unchecked Sendable {
         postponement.items.append(.head(index, generation: slots[index].pointee.generation))
     }
 
-    /// Takes what was announced before the postponed requests came, then serves them. By then a connection may be
-    /// gone, and its slot taken by another.
+    /// Takes the announcements that were made before the postponed requests came, then serves these. A connection may
+    /// be gone by then, and another one may have its slot.
     private func resumePostponed() {
         guard !postponement.items.isEmpty else { return }
         let waiting = postponement.items
         postponement.items = []
         if board.headSequence < postponement.until {
-            // Waits until the announcement that is under way was posted here.
+            // Waits until a running announcement has been posted to this shard.
             _ = hub.headSequence
             takeInbox()
         }

@@ -12,7 +12,7 @@ final class StreamEngine: Sendable {
     let port: UInt16
     private let next = Atomic<Int>(0)
 
-    /// Sockets' send buffer in bytes: what the kernel may hold for one stalled reader (it doubles the number).
+    /// Send buffer of a socket in bytes. The kernel doubles the number, and may hold that much for one stalled reader.
     static let sendBuffer = 16_384
     /// The send buffer while a fetch's answer is written: with the small one it would leave in many writes, with a turn of
     /// the loop before each.

@@ -2,10 +2,10 @@ import StalecastTemplate
 import StalecastWire
 
 /// An ordinary body of a fetch, or of a request for flags, read once and in place: JSON as SDKs write it, or what iOS's
-/// prints by hand, with ASCII texts, each member that means something once. What it takes means the same to
-/// ``LenientJSON``, which reads everything else.
+/// prints by hand, with ASCII texts, and no known member twice. ``LenientJSON`` reads an accepted body alike, and all
+/// other bodies.
 ///
-/// It must not outlive the bytes that it was made of.
+/// It must not outlive the bytes that it points to.
 package struct FetchScan {
     private let bytes: UnsafeBufferPointer<UInt8>
     private var index = 0

@@ -78,7 +78,7 @@ package final class FetchScope: Sendable {
     let cache: Cache
     private let current = Mutex(Served())
     private let withoutTemplate: FetchRendering
-    /// A sentence that says who serves the scope's clients instead; nil where this daemon does.
+    /// Sentence that names the server of the scope's clients; nil when this daemon serves them.
     let elsewhere: String?
 
     init(_ scope: Scope, projectNumber: UInt64, cache: Cache, elsewhere: String? = nil) {
@@ -163,8 +163,8 @@ package final class FetchScope: Sendable {
         return finished(found, fields, appID: context.appID ?? "", ifNoneMatch)
     }
 
-    /// Values of a version for clients that say nothing of themselves: no condition holds for them. The answer is the
-    /// same for ever, so it may be kept for ever.
+    /// Values of a version for clients that send no context, so that no condition is true for them. The answer never
+    /// changes and may be cached without end.
     ///
     /// - Throws: 404 for an older version, and, to be tried again, for one that is not here or not released to all.
     func values(of wanted: VersionNumber) throws(GoogleError) -> FetchBytes {

@@ -48,7 +48,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
         if shard.settings.access.mode != .off {
             request.cookie = SessionCookie.value(in: request, allowedOrigins: shard.settings.allowedOrigins)
         }
-        // Browsers ask before they are refused; what they cannot ask they never read the refusal of.
+        // Browsers send OPTIONS first. If that is refused, a page never sees the refusal of its request.
         if peer.isRefused, request.head.method != .OPTIONS { return refuseForNow(request) }
         verifyToken(of: request) { connection, request in connection.proceed(request) }
     }

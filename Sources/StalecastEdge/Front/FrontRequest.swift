@@ -10,7 +10,7 @@ package struct FrontRequest: Sendable {
     package let body: [UInt8]
     /// Result of checking its token, once that was done.
     var verdict: Credentials.Verdict?
-    /// It is one of ours, which asks for the newest version whatever a release covers.
+    /// The request is a canary of this daemon, which gets the newest version whatever a release covers.
     var isCanary = false
     /// Time when a fetch was read whole, in nanoseconds of the monotonic clock.
     var beganAt: UInt64 = 0
@@ -37,7 +37,7 @@ package struct FrontRequest: Sendable {
     package var query: Substring { head.query }
     /// False when the request cannot be one for a stream; saves the search for what lies behind it.
     var mayBeStream: Bool { !path.hasSuffix(":fetch") && !isOfFlags && launchDarkly?.isFetch != true }
-    /// Whether values are asked for, which are never older than what was announced.
+    /// Whether the request is for values, which must not be older than the last announcement.
     var asksForValues: Bool { !mayBeStream && (head.method == .POST || head.method == .GET || head.method == .REPORT) }
     /// nil for a path of other clients.
     var launchDarkly: LaunchDarklyPath? {

@@ -20,9 +20,9 @@ struct FrontRouter {
         }
     }
 
-    /// A storm of fetches finds its scope by the whole path, as SDKs spell it. Who may not have it goes the longer way,
-    /// as for a scope that is not there, after the same look at who asks: neither tells by its time which of the two it
-    /// is.
+    /// A storm of fetches finds its scope by the whole path, as SDKs spell it. A caller without permission takes the
+    /// longer way, as does a request for an unknown scope, after the same check of the caller: the time of the answer
+    /// does not tell the two apart.
     private func fetchAtOnce(_ request: FrontRequest) throws(GoogleError) -> FrontOutcome? {
         guard request.head.method == .POST, !request.mayBeStream else { return nil }
         let scope = served.scope(atPath: request.path)
@@ -55,7 +55,7 @@ struct FrontRouter {
     private static let noSuchPath = GoogleError(
         404, "no such path; this is Edge, the public listener: templates, webhooks and status are at Control")
 
-    /// The answer to OPTIONS, which browsers ask before they let a page of another origin ask more.
+    /// Answer to OPTIONS, which browsers send before they let a page of another origin send its request.
     private func preflight(_ allowed: String) -> FrontResponse {
         var fields = "Allow: \(allowed)\r\n"
         if !settings.allowedOrigins.isEmpty {
@@ -185,7 +185,7 @@ extension FrontRouter {
             caching: "public, max-age=31536000, immutable")
     }
 
-    /// A client's word on how far it is, from a caller that may hear of the scope or fetch from it.
+    /// Takes a client's report of its version, from a caller that may watch the scope or fetch from it.
     func report(_ request: FrontRequest) throws(GoogleError) -> FrontOutcome {
         guard request.body.count <= Self.maxReportBytes else {
             throw GoogleError(413, "a report has at most \(Self.maxReportBytes) bytes")

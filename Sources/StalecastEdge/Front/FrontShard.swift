@@ -6,7 +6,7 @@ import StalecastWire
 import Synchronization
 
 /// The subscribers that the Front itself holds on one event loop, over NIO channels, for connections the engine cannot
-/// own; and the loop's part of its other connections. What subscribers were promised is kept by its ``Audience``.
+/// own; and the loop's part of its other connections. Its ``Audience`` keeps every promise made to subscribers.
 ///
 /// `@unchecked Sendable`: all state but `inbox` and `gauges` is touched on `loop` only.
 package final class FrontShard: Carrier, @unchecked Sendable {
@@ -181,7 +181,7 @@ package final class FrontShard: Carrier, @unchecked Sendable {
     /// True when a client may have been told of a version that this loop has not taken yet.
     var isBehind: Bool { hub.newestSequence > board.headSequence }
 
-    /// Takes what clients may have been told of. Only at the beginning of a turn of the loop.
+    /// Takes announcements that other loops may have sent already. Call only at the beginning of a turn of the loop.
     func catchUp() {
         guard isBehind else { return }
         // Waits until the announcement that is under way was posted here.
@@ -189,7 +189,7 @@ package final class FrontShard: Carrier, @unchecked Sendable {
         takeInbox()
     }
 
-    /// Runs `body` now, or when the loop has taken what clients may have been told of.
+    /// Runs `body` now, or once the loop has taken the announcements that other loops may have sent already.
     func whenCurrent(_ body: @escaping () -> Void) {
         guard isBehind else { return body() }
         loop.assumeIsolated().execute { [self] in

@@ -26,7 +26,7 @@ package struct FlagRequest {
 }
 
 extension FetchScope {
-    /// Answer to an OpenFeature provider: flags, or 304 when it holds what would be sent.
+    /// Answer to an OpenFeature provider: flags, or 304 when it has the same flags already.
     package func flags(
         _ body: [UInt8], _ request: FlagRequest = FlagRequest(), maxBodyBytes: Int = 65_536, address: UInt64? = nil
     ) throws(FlagRefusal) -> FetchAnswer {

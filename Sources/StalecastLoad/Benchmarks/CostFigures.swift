@@ -18,8 +18,8 @@ struct RunCosts {
     }
 }
 
-/// Costs split into what each delivery adds, what an announcement costs however few there are, and what a stream
-/// costs from accept to close.
+/// Costs in three parts: of each delivery, of an announcement whatever the number of its deliveries, and of a stream
+/// from accept to close.
 struct CostFigures {
     /// Figures in the order in which they are shown.
     let named: [(name: String, value: Double)]

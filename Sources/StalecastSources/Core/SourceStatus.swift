@@ -16,7 +16,7 @@ package struct SourceStatus: Sendable, Hashable {
     /// is none.
     package var lastChange: Timestamp?
     package var version: VersionNumber?
-    /// The newest number of the origin's own that was seen; nil where it has none.
+    /// Newest version number that the origin gave; nil when the origin has no numbers.
     package var originVersion: VersionNumber?
 
     /// nil while all is well.

@@ -24,7 +24,7 @@ package final class RecentEvents: Sendable {
         }
     }
 
-    /// Half a SHA-256: an id may be long, and may be chosen by an attacker who wants collisions.
+    /// Half a SHA-256, because an id may be long, and an attacker may choose ids that collide.
     private struct Digest: Hashable {
         let high: UInt64
         let low: UInt64

@@ -233,7 +233,7 @@ package final class TriggerService: Sendable {
     /// A scope whose source can be told to look.
     package struct Target: Sendable {
         package let scope: Scope
-        /// The names an event may give the project, local and at the origin, ids and numbers.
+        /// Names that an event may use for the project: its ids and numbers, here and at the origin.
         package var projectNames: Set<String>
         /// Tokens that may trigger this scope and nothing else.
         package var tokens: [TriggerToken]

@@ -27,7 +27,7 @@ package final class FirebaseInstallation: Sendable {
     package static let defaultBase = "https://firebaseinstallations.googleapis.com"
     /// Shown where no installation is made: a well-formed id.
     static let fallbackID = "cStalecastSourceProbe0"
-    /// A token is renewed when less than this is left of it, or half of its life.
+    /// Remaining life at which a token is renewed; half of its life if that is shorter.
     private static let margin = Duration.seconds(600)
     /// Time after a failure without another request: a fence probes twenty times a second.
     private static let pause = Duration.seconds(10)

@@ -6,8 +6,8 @@ import Yams
 package enum YAMLContent {
     /// Deeper documents could exhaust the stack of the parser.
     static let maxDepth = 64
-    /// Most names, values, lists and mappings; a template of 2,000 parameters with 30 conditional values each has
-    /// fewer.
+    /// Most nodes of a document: names, values, lists and mappings. A template of 2,000 parameters with 30 conditional
+    /// values each has fewer.
     static let maxNodes = 250_000
     /// Whatever the source's `maxBytes` says: a larger document is JSON, which is read ten times as fast.
     static let maxBytes = 8 << 20

@@ -67,7 +67,7 @@ package struct TemplateChanges: Sendable, Hashable {
         return Dictionary(ranked) { first, _ in first }
     }
 
-    /// The names in both lists but outside a longest run that keeps its order.
+    /// Names that are in both lists, but not in the longest sequence that keeps its order.
     private static func movedNames(_ old: [String], _ new: [String]) -> Set<String> {
         let oldRanks = Dictionary(old.enumerated().map { ($1, $0) }) { first, _ in first }
         let common = new.filter { oldRanks[$0] != nil }

@@ -7,7 +7,7 @@ package struct CompiledTemplate: Sendable {
     let managedValues: [ManagedValue]
     /// The parameters' names, sorted.
     package let keys: [String]
-    /// Every value that some instance may get, a parameter's next to each other.
+    /// Every value that an instance may get; the values of one parameter stand together.
     package let texts: [String]
     /// The type of each text's parameter.
     package let textTypes: [ValueType]

@@ -1,7 +1,8 @@
 import Crypto
 
 /// Place of an instance among all instances: 0 to 99,999,999 millionths of a percent, evenly spread, the same for the
-/// same instance and seed on every server. The Admin SDKs' algorithm, so that both sides of Firebase agree.
+/// same instance and seed on every server. The algorithm is that of Firebase's Admin SDKs, so that client and server
+/// templates agree.
 enum RandomBucket {
     /// One more than the highest bucket: 100 % in millionths of a percent.
     static let count: UInt64 = 100_000_000

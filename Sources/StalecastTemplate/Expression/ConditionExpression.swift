@@ -2,7 +2,7 @@ package import StalecastWire
 
 /// A condition's expression: a conjunction of tests, in Firebase's language. There is no `||`, no `!` and no grouping.
 package struct ConditionExpression: Sendable, Hashable {
-    /// Tests in the order of the text; all must be true. At least one, at most ``maxTests``.
+    /// Tests in the order of the text, at least one and at most ``maxTests``; all must be true.
     package let tests: [ConditionExpression.Test]
     /// Steps of the programs its regular expressions become.
     let patternSize: Int

@@ -188,7 +188,7 @@ extension ExpressionParser {
         return .text(textOperator, values)
     }
 
-    /// Refuses what is no regular expression, and too large ones; `start` is where the list begins.
+    /// Refuses invalid and too large regular expressions. The list begins at `start`.
     private mutating func check(patterns: [String], at start: Int) throws(ExpressionError) {
         for pattern in patterns {
             do {
