@@ -12,7 +12,9 @@ final class EasyHandle {
     var turn: UInt64 = 0
     /// Handle of the same key that went back to the pool before this one; nil outside of the pool.
     var older: EasyHandle?
-    private var url = ""
+    private var url: OutboundURL?
+    /// The same as libcurl has it: parsed once for each handle and not for each request.
+    private var parsedURL: OpaquePointer?
     private var method = ""
     private var limits: OutboundLimits?
     private var tls = TLSFiles()
@@ -29,6 +31,7 @@ final class EasyHandle {
 
     deinit {
         stalecast_easy_free(easy)
+        curl_url_cleanup(parsedURL)
         headers.free()
         curl_slist_free_all(addresses)
     }
@@ -54,17 +57,25 @@ final class EasyHandle {
         }
         key = request.handleKey
         try setTLS(files)
-        try setURL(request.url.text)
+        try setURL(request.url)
         try setAddresses(addresses, of: request.url)
-        setLimits(request.limits.after(spent))
+        setLimits(spent == .zero ? request.limits : request.limits.after(spent))
         setMethod(request)
         try headers.set(request, easy)
     }
 
-    private func setURL(_ text: String) throws(OutboundFailure) {
-        guard text != url else { return }
-        try check(stalecast_easy_set_text(easy, CURLOPT_URL, text))
-        url = text
+    /// The text is set as well: libcurl takes it for what it says about the URL, and knows no later one otherwise.
+    private func setURL(_ new: OutboundURL) throws(OutboundFailure) {
+        guard new != url else { return }
+        guard let parsed = curl_url(), curl_url_set(parsed, CURLUPART_URL, new.text, 0) == CURLUE_OK else {
+            throw OutboundFailure(.other, detail: "out of memory")
+        }
+        let former = parsedURL
+        parsedURL = parsed
+        url = new
+        try check(stalecast_easy_set_text(easy, CURLOPT_URL, new.text))
+        try check(stalecast_easy_set_pointer(easy, CURLOPT_CURLU, UnsafeRawPointer(parsed)))
+        curl_url_cleanup(former)
     }
 
     /// libcurl tries them in this order. They are for this request: one without addresses takes nothing from the cache,

@@ -3,24 +3,26 @@ package import StalecastWire
 
 /// An http or https URL as libcurl's own parser reads it, so that what is checked is what is dialled.
 package struct OutboundURL: Sendable, Hashable, CustomStringConvertible {
+    private let storage: Storage
+
     /// Text as libcurl normalises it.
-    package let text: String
+    package var text: String { storage.text }
     /// `http` or `https`.
-    package let scheme: String
+    package var scheme: String { storage.scheme }
     /// Lower case; an IPv6 address without its brackets; other spellings of IPv4 addresses as dotted decimal.
-    package let host: String
+    package var host: String { storage.host }
     /// Given, or the scheme's.
-    package let port: Int
+    package var port: Int { storage.port }
     /// Path with its query; at least `/`.
-    package let path: String
+    package var path: String { storage.path }
     /// The address when the host is one, also in a spelling that only inet_aton takes (`0x7f.1`, `2130706433`).
-    package let addressLiteral: IPAddress?
+    package var addressLiteral: IPAddress? { storage.addressLiteral }
     /// False for an address, and for the names that libcurl knows for loopback itself.
     var needsLookup: Bool { addressLiteral == nil && host != "localhost" && !host.hasSuffix(".localhost") }
     /// Text for logs and for readers other than its owner: keys and tokens are often in the query.
     package var withoutQuery: String { String(text.prefix { $0 != "?" }) }
     /// Number that is the same for all URLs of one host and port; not negative.
-    let spread: Int
+    var spread: Int { storage.spread }
 
     /// The longest URL taken, in bytes.
     package static let maxBytes = 2048
@@ -52,17 +54,13 @@ package struct OutboundURL: Sendable, Hashable, CustomStringConvertible {
         guard let host = parts[CURLUPART_HOST], !host.isEmpty, let whole = parts[CURLUPART_URL],
             let scheme = parts[CURLUPART_SCHEME], let port = parts.port
         else { throw Invalid("names no host") }
-        self.text = whole
-        self.scheme = scheme.lowercased()
-        self.host = host.lowercased().trimmingBrackets
-        self.port = port
-        var hasher = Hasher()
-        hasher.combine(self.host)
-        hasher.combine(port)
-        spread = hasher.finalize() & .max
-        addressLiteral = IPAddress(self.host) ?? IPAddress.fromOldSpelling(self.host)
-        path = (parts[CURLUPART_PATH] ?? "/") + (parts[CURLUPART_QUERY].map { "?\($0)" } ?? "")
+        let path = (parts[CURLUPART_PATH] ?? "/") + (parts[CURLUPART_QUERY].map { "?\($0)" } ?? "")
+        storage = Storage(
+            whole, scheme: scheme.lowercased(), host: host.lowercased().trimmingBrackets, port: port, path: path)
     }
+
+    package static func == (a: Self, b: Self) -> Bool { a.storage === b.storage || a.text == b.text }
+    package func hash(into hasher: inout Hasher) { hasher.combine(text) }
 
     package var description: String { text }
 
@@ -85,6 +83,30 @@ package struct OutboundURL: Sendable, Hashable, CustomStringConvertible {
         package let description: String
 
         package init(_ description: String) { self.description = description }
+    }
+
+    /// Parts of a URL. A class: a URL is passed on with every request.
+    private final class Storage: Sendable {
+        let text: String
+        let scheme: String
+        let host: String
+        let port: Int
+        let path: String
+        let addressLiteral: IPAddress?
+        let spread: Int
+
+        init(_ text: String, scheme: String, host: String, port: Int, path: String) {
+            self.text = text
+            self.scheme = scheme
+            self.host = host
+            self.port = port
+            self.path = path
+            addressLiteral = IPAddress(host) ?? IPAddress.fromOldSpelling(host)
+            var hasher = Hasher()
+            hasher.combine(host)
+            hasher.combine(port)
+            spread = hasher.finalize() & .max
+        }
     }
 
     /// libcurl's parsed URL; freed with its owner.
