@@ -55,8 +55,9 @@ extension Signer {
     /// A key in the form in which signing is cheap.
     fileprivate struct PreparedKey: Sendable {
         private enum State: Sendable {
-            /// The hash state after the padded key: copied, not computed, for each signature.
-            case hmac(HMAC<SHA256>)
+            /// HMAC's two hashes (RFC 2104) after the padded key: copied, not computed, for each signature. `HMAC` itself
+            /// would go through generic code for each piece.
+            case hmac(inner: SHA256, outer: SHA256)
             case ed25519(Curve25519.Signing.PrivateKey)
         }
 
@@ -66,19 +67,30 @@ extension Signer {
         init(_ secret: Signer.SecretKey) {
             expiresAt = secret.expiresAt
             switch secret.key.algorithm {
-            case .hmacSHA256: state = .hmac(HMAC(key: SymmetricKey(data: secret.key.bytes)))
+            case .hmacSHA256:
+                // No key is longer than a block of the hash, which would have to be hashed first.
+                let padded =
+                    secret.key.bytes + [UInt8](repeating: 0, count: SHA256.blockByteCount - secret.key.bytes.count)
+                state = .hmac(inner: Self.begun(padded, 0x36), outer: Self.begun(padded, 0x5C))
             case .ed25519: state = .ed25519(secret.key.privateKey)
             }
+        }
+
+        private static func begun(_ key: [UInt8], _ mask: UInt8) -> SHA256 {
+            var hash = SHA256()
+            hash.update(data: key.map { $0 ^ mask })
+            return hash
         }
 
         func isValid(at now: Timestamp) -> Bool { expiresAt.map { now < $0 } ?? true }
 
         func appendSignature(_ content: [UInt8], to text: inout [UInt8]) {
             switch state {
-            case .hmac(var code):
-                code.update(data: content)
+            case .hmac(var inner, var outer):
+                content.withUnsafeBytes { inner.update(bufferPointer: $0) }
+                inner.finalize().withUnsafeBytes { outer.update(bufferPointer: $0) }
                 text.append(contentsOf: "v1,".utf8)
-                code.finalize().withUnsafeBytes { Base64.append($0, to: &text) }
+                outer.finalize().withUnsafeBytes { Base64.append($0, to: &text) }
             case .ed25519(let key):
                 text.append(contentsOf: "v1a,".utf8)
                 key.checkedSignature(for: content).withUnsafeBytes { Base64.append($0, to: &text) }
