@@ -13,7 +13,7 @@ final class EasyHandle {
     /// Handle of the same key that went back to the pool before this one; nil outside of the pool.
     var older: EasyHandle?
     private var url: OutboundURL?
-    /// The same as libcurl has it: parsed once for each handle and not for each request.
+    /// ``url`` in the form of libcurl, which is parsed once for each handle and not for each request.
     private var parsedURL: OpaquePointer?
     private var method = ""
     private var limits: OutboundLimits?
@@ -64,7 +64,7 @@ final class EasyHandle {
         try headers.set(request, easy)
     }
 
-    /// The text is set as well: libcurl takes it for what it says about the URL, and knows no later one otherwise.
+    /// Sets the text as well: libcurl keeps the first URL's text otherwise, and names it in what it says.
     private func setURL(_ new: OutboundURL) throws(OutboundFailure) {
         guard new != url else { return }
         guard let parsed = curl_url(), curl_url_set(parsed, CURLUPART_URL, new.text, 0) == CURLUE_OK else {
