@@ -17,14 +17,23 @@ struct AttemptChunk {
 
     var isFull: Bool { count >= Self.capacity }
 
-    /// - Parameter previous: ``id(chunk:index:)`` of the webhook's attempt before it; 0 for none.
-    mutating func append(_ attempt: DeliveryAttempt, previous: Int64) {
+    /// - Parameters:
+    ///   - previous: ``id(chunk:index:)`` of the webhook's attempt before it; 0 for none.
+    ///   - rest: what ``AttemptRecord/appendRest(of:to:)`` wrote of it.
+    mutating func append(_ webhook: WebhookID, previous: Int64, rest: UnsafeRawBufferPointer) {
         let start = bytes.count
         bytes.append(contentsOf: [0, 0, 0, 0])
-        AttemptRecord.append(attempt, previous: previous, to: &bytes)
+        AttemptRecord.appendStart(webhook, previous: previous, to: &bytes)
+        bytes.append(contentsOf: rest)
         let length = bytes.count - start - 4
         for index in 0..<4 { bytes[start + index] = UInt8(truncatingIfNeeded: length >> (8 * index)) }
         count += 1
+    }
+
+    /// Begins the next chunk in the memory of this one.
+    mutating func removeAll() {
+        bytes.removeAll(keepingCapacity: true)
+        count = 0
     }
 
     /// Names an attempt, in the order of writing; `chunk` from 1.

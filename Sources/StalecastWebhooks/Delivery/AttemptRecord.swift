@@ -15,14 +15,21 @@ struct AttemptRecord {
         \.queue, \.dns, \.connect, \.tls, \.server, \.total,
     ]
 
-    static func append(_ attempt: DeliveryAttempt, previous: Int64, to bytes: inout [UInt8]) {
+    /// Appends a record's beginning; ``appendRest(of:to:)`` writes the rest, which does not depend on other attempts.
+    static func appendStart(_ webhook: WebhookID, previous: Int64, to bytes: inout [UInt8]) {
         var writer = Writer(bytes: bytes)
         bytes = []
         writer.bytes.append(layout)
-        writer.put(attempt.webhook.description)
+        writer.put(webhook)
         writer.put(previous)
+        bytes = writer.bytes
+    }
+
+    static func appendRest(of attempt: DeliveryAttempt, to bytes: inout [UInt8]) {
+        var writer = Writer(bytes: bytes)
+        bytes = []
         writer.put(attempt.startedAt.microseconds)
-        writer.put(attempt.scope?.description)
+        writer.put(attempt.scope)
         writer.put(attempt.version?.rawValue)
         writer.put(attempt.kind)
         writer.put(attempt.messageID)
@@ -31,14 +38,19 @@ struct AttemptRecord {
         writer.put(attempt.result.name)
         writer.put(attempt.result.problem)
         writer.put(attempt.result.response)
-        // Without the key paths of `phases`: they cost more than all else here.
+        // Without the key paths of `phases`, nor a list of them: both cost more than all else here.
         let times = attempt.phases
-        for time in [times.queue, times.dns, times.connect, times.tls, times.server, times.total] { writer.put(time) }
+        writer.put(times.queue)
+        writer.put(times.dns)
+        writer.put(times.connect)
+        writer.put(times.tls)
+        writer.put(times.server)
+        writer.put(times.total)
         writer.put(attempt.nextAt?.microseconds)
         bytes = writer.bytes
     }
 
-    /// Nil for bytes that ``append(_:previous:to:)`` has not written.
+    /// Nil for other bytes than ``appendStart(_:previous:to:)`` and ``appendRest(of:to:)`` write.
     init?(_ bytes: ArraySlice<UInt8>) {
         var reader = Reader(bytes)
         guard reader.byte() == Self.layout, let webhook = WebhookID(reader.text()) else { return nil }
@@ -76,6 +88,25 @@ struct AttemptRecord {
         mutating func put(_ text: String) {
             put(Int64(text.utf8.count))
             bytes.append(contentsOf: text.utf8)
+        }
+
+        mutating func put(_ id: WebhookID) {
+            put(Int64(WebhookID.textLength))
+            withUnsafeTemporaryAllocation(byteCount: WebhookID.textLength, alignment: 1) { text in
+                id.write(to: text)
+                bytes.append(contentsOf: text)
+            }
+        }
+
+        /// A scope's ``Scope/description``.
+        mutating func put(_ scope: Scope?) {
+            bytes.append(scope == nil ? 0 : 1)
+            guard let scope else { return }
+            let (project, namespace) = (scope.project.description.utf8, scope.namespace.description.utf8)
+            put(Int64(project.count + 1 + namespace.count))
+            bytes.append(contentsOf: project)
+            bytes.append(UInt8(ascii: "/"))
+            bytes.append(contentsOf: namespace)
         }
 
         mutating func put(_ number: Int64?) {

@@ -184,12 +184,12 @@ final class DeliveryDatabase: Sendable {
     /// The webhook's last attempt; 0 without one.
     func head(of id: WebhookID) -> Int64 { log.withLock { $0.heads[id] ?? 0 } }
 
-    /// Writes all of `entries`, or throws and writes none. One thread at a time.
-    func write(_ entries: [JournalEntry]) throws {
+    /// Writes all of the batch, or throws and writes none. One thread at a time.
+    func write(_ batch: JournalBatch) throws {
         let addition = try queue.write { db in
             // No other reference is held when it is added to below: it would be copied, and has an element for each webhook.
             var writer = JournalWriter(db, log.withLock { $0 })
-            for entry in entries { try writer.take(entry) }
+            try writer.take(batch)
             return try writer.end()
         }
         log.withLock { $0.take(addition) }

@@ -87,7 +87,7 @@ extension DeliveryImage {
             ids.remove(id)
             lanes[id] = nil
             health[id] = nil
-        case .attempt, .dead: break
+        case .dead: break
         }
     }
 }
@@ -99,7 +99,6 @@ extension JournalEntry {
         case .lane(let id, _, _), .beyond(let id, _, _), .health(let id, _), .dead(let id, _), .extras(let id, _, _, _),
             .removed(let id):
             id
-        case .attempt(let attempt): attempt.webhook
         }
     }
 }

@@ -13,7 +13,9 @@ final class DeliveryJournal: Sendable {
     private let state = Mutex(State())
 
     private struct State {
-        var entries: [JournalEntry] = []
+        var waiting = JournalBatch()
+        /// Memory of the batch that was written last.
+        var spare = JournalBatch()
         var isScheduled = false
         var isClosed = false
         var failure: String?
@@ -22,12 +24,8 @@ final class DeliveryJournal: Sendable {
         var flushes = 0
         var lastPrune: UInt64 = 0
 
-        mutating func put(_ entry: JournalEntry) {
-            if case .attempt = entry, entries.count >= DeliveryJournal.maxWaiting {
-                dropped += 1
-            } else {
-                entries.append(entry)
-            }
+        mutating func put(_ attempt: DeliveryAttempt) {
+            if waiting.items.count >= DeliveryJournal.maxWaiting { dropped += 1 } else { waiting.append(attempt) }
         }
     }
 
@@ -52,10 +50,10 @@ final class DeliveryJournal: Sendable {
 
     /// Entries that belong together are written together.
     func put(_ entries: [JournalEntry]) {
-        if !entries.isEmpty { put { state in entries.forEach { state.put($0) } } }
+        if !entries.isEmpty { put { state in for entry in entries { state.waiting.append(entry) } } }
     }
 
-    func put(_ entry: JournalEntry) { put { $0.put(entry) } }
+    func put(_ attempt: DeliveryAttempt) { put { $0.put(attempt) } }
 
     private func put(_ add: (inout State) -> Void) {
         let isFirst = state.withLock { state in
@@ -69,7 +67,7 @@ final class DeliveryJournal: Sendable {
 
     /// Writes everything that waits; false when that failed.
     func flush() -> Bool {
-        queue.sync { state.withLock { $0.isClosed || $0.entries.isEmpty } || write() }
+        queue.sync { state.withLock { $0.isClosed || $0.waiting.items.isEmpty } || write() }
     }
 
     /// Writes what waits, and takes nothing more: the database may be closed after it. What would have come is found at
@@ -78,7 +76,7 @@ final class DeliveryJournal: Sendable {
         queue.sync {
             let isEmpty = state.withLock { state in
                 state.isClosed = true
-                return state.entries.isEmpty
+                return state.waiting.items.isEmpty
             }
             _ = isEmpty || write()
         }
@@ -93,39 +91,43 @@ final class DeliveryJournal: Sendable {
     }
 
     private func write() -> Bool {
-        let entries = state.withLock { state in
-            defer { state.entries = [] }
-            return state.entries
+        var batch = JournalBatch()
+        state.withLock { state in
+            swap(&batch, &state.waiting)
+            swap(&state.waiting, &state.spare)
         }
         let begin = DispatchTime.now().uptimeNanoseconds
         do {
-            try database.write(entries)
+            try database.write(batch)
         } catch {
-            failed(entries, "\(error)")
+            failed(&batch, "\(error)")
             return false
         }
         if begin - min(begin, state.withLock { $0.lastPrune }) > 60_000_000_000 { prune(begin) }
-        succeeded(DispatchTime.now().uptimeNanoseconds - begin)
+        succeeded(&batch, DispatchTime.now().uptimeNanoseconds - begin)
         return true
     }
 
-    private func succeeded(_ time: UInt64) {
+    private func succeeded(_ written: inout JournalBatch, _ time: UInt64) {
+        written.removeAll()
         let (wasFailing, again) = state.withLock { state in
+            swap(&state.spare, &written)
             defer { state.failure = nil }
             state.longestFlush = max(state.longestFlush, time)
             state.flushes += 1
-            state.isScheduled = !state.entries.isEmpty
+            state.isScheduled = !state.waiting.items.isEmpty
             return (state.failure != nil, state.isScheduled)
         }
         if wasFailing { logger.notice("the delivery database can be written again") }
         if again { schedule(Self.gathering) }
     }
 
-    private func failed(_ entries: [JournalEntry], _ reason: String) {
+    private func failed(_ batch: inout JournalBatch, _ reason: String) {
         let isNew = state.withLock { state in
             // What came meanwhile is newer and stays behind.
-            state.entries = entries + state.entries
-            if state.entries.count > Self.maxWaiting { state.entries = state.entries.newest }
+            batch.append(state.waiting)
+            if batch.items.count > Self.maxWaiting { batch.compact() }
+            swap(&state.waiting, &batch)
             state.isScheduled = true
             defer { state.failure = reason }
             return state.failure == nil

@@ -222,7 +222,7 @@ final class DeliveryLoop: @unchecked Sendable {
             webhook: attempt.registered.webhook.id, scope: change?.scope, version: change?.version, kind: attempt.kind,
             messageID: messageID, number: attempt.number, startedAt: attempt.startedAt,
             result: result, phases: phases, nextAt: next)
-        journal.put(.attempt(row))
+        journal.put(row)
     }
 }
 

@@ -17,7 +17,7 @@ package struct DeliveryState {
         case cancel(UInt64)
         /// Read the scope's stored changes after a sequence; ends with ``read(_:oldest:_:at:)``.
         case read(UInt64, Scope, after: CommitSequence)
-        indirect case journal(JournalEntry)
+        case journal(JournalEntry)
         case log(Logger.Level, Logger.Message, Logger.Metadata)
     }
 

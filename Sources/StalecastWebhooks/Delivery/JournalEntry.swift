@@ -5,9 +5,8 @@ package enum JournalEntry: Sendable {
     case lane(WebhookID, Scope, JournalEntry.LaneRecord)
     /// One version beyond the cursor is settled.
     case beyond(WebhookID, Scope, ScopeLog.Place)
-    case health(WebhookID, JournalEntry.TargetHealth)
-    case attempt(DeliveryAttempt)
-    case dead(WebhookID, DeadLetter)
+    indirect case health(WebhookID, JournalEntry.TargetHealth)
+    indirect case dead(WebhookID, DeadLetter)
     /// Versions are to be sent again on request, or have been.
     case extras(WebhookID, Scope, [CommitSequence], areOwed: Bool)
     case removed(WebhookID)
@@ -89,19 +88,33 @@ package struct DeliveryImage: Sendable, Equatable {
     }
 }
 
+extension JournalEntry {
+    /// Thing of which a later entry replaces an earlier one.
+    enum Subject: Hashable {
+        case lane(WebhookID, Scope)
+        case health(WebhookID)
+    }
+
+    /// nil for an entry that no other replaces.
+    var subject: Subject? {
+        switch self {
+        case .lane(let id, let scope, _): .lane(id, scope)
+        case .health(let id, _): .health(id)
+        default: nil
+        }
+    }
+}
+
 extension [JournalEntry] {
     /// Leaves out cursors and healths that a later entry replaces: what waits stays bounded however long nothing can be
     /// written.
-    package var newest: [JournalEntry] {
-        var lanes: [WebhookID: Set<Scope>] = [:]
-        var healths: Set<WebhookID> = []
-        let kept = reversed().filter { entry in
-            switch entry {
-            case .lane(let id, let scope, _): lanes[id, default: []].insert(scope).inserted
-            case .health(let id, _): healths.insert(id).inserted
-            default: true
-            }
-        }
-        return kept.reversed()
+    package var newest: [JournalEntry] { newest(by: \.subject) }
+}
+
+extension Array {
+    /// The elements without those whose subject a later one has as well.
+    func newest(by subject: (Element) -> JournalEntry.Subject?) -> [Element] {
+        var subjects: Set<JournalEntry.Subject> = []
+        return reversed().filter { subject($0).map { subjects.insert($0).inserted } ?? true }.reversed()
     }
 }

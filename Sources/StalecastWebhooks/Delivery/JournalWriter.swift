@@ -5,31 +5,29 @@ import StalecastWire
 /// Brings the entries of one transaction to the database. Of several cursors of one webhook and scope only the last is
 /// written, and with it where the webhook's attempts end.
 struct JournalWriter {
-    /// Entries about one webhook that are held back.
-    private struct Pending {
-        var lanes: [(scope: Scope, record: JournalEntry.LaneRecord)] = []
-        /// Its last attempt; nil for none in this transaction.
-        var head: Int64?
+    /// A webhook that entries of this transaction are about.
+    private struct Held {
+        let id: WebhookID
+        /// Its last attempt; 0 for none.
+        var head: Int64
+        var isHeadNew = false
+        /// Index of the first of its lanes; nil for none.
+        var lane: Int?
+    }
 
-        mutating func keep(_ scope: Scope, _ record: JournalEntry.LaneRecord) {
-            if let index = lanes.firstIndex(where: { $0.scope == scope }) {
-                lanes[index].record = record
-            } else {
-                lanes.append((scope, record))
-            }
-        }
-
-        /// - Returns: the attempt before it.
-        mutating func replaceHead(by attempt: Int64) -> Int64? {
-            defer { head = attempt }
-            return head
-        }
+    private struct HeldLane {
+        let scope: Scope
+        var record: JournalEntry.LaneRecord
+        /// Index of the webhook's next lane.
+        let next: Int?
     }
 
     private let db: Database
     private let log: AttemptLog
     private var addition = AttemptLog.Addition()
-    private var pending: [WebhookID: Pending] = [:]
+    private var held: [Held] = []
+    private var lanes: [HeldLane] = []
+    private var places: [WebhookID: Int] = [:]
     private var chunk = AttemptChunk()
     private var chunkEnd = Timestamp(microseconds: 0)
     /// Scopes as rows have them.
@@ -40,10 +38,22 @@ struct JournalWriter {
         self.log = log
     }
 
-    mutating func take(_ entry: JournalEntry) throws {
+    mutating func take(_ batch: JournalBatch) throws {
+        places.reserveCapacity(batch.items.count / 2)
+        try batch.records.withUnsafeBytes { records in
+            for item in batch.items {
+                switch item {
+                case .entry(let entry): try take(entry)
+                case .attempt(let attempt):
+                    try take(attempt, UnsafeRawBufferPointer(rebasing: records[attempt.record]))
+                }
+            }
+        }
+    }
+
+    private mutating func take(_ entry: JournalEntry) throws {
         switch entry {
-        case .lane(let id, let scope, let record): pending[id, default: Pending()].keep(scope, record)
-        case .attempt(let attempt): try take(attempt)
+        case .lane(let id, let scope, let record): keep(scope, record, of: hold(id))
         case .beyond(let id, let scope, let place):
             try run(
                 "INSERT OR IGNORE INTO beyond (webhook, scope, sequence, version) VALUES (?, ?, ?, ?)",
@@ -84,11 +94,35 @@ struct JournalWriter {
             """, [id.description])
     }
 
-    private mutating func take(_ attempt: DeliveryAttempt) throws {
+    /// - Returns: where the webhook stands in ``held``.
+    private mutating func hold(_ id: WebhookID) -> Int {
+        // The cursor and the attempt of one delivery follow each other.
+        if let last = held.last, last.id == id { return held.count - 1 }
+        if let place = places[id] { return place }
+        places[id] = held.count
+        held.append(Held(id: id, head: head(of: id)))
+        return held.count - 1
+    }
+
+    private mutating func keep(_ scope: Scope, _ record: JournalEntry.LaneRecord, of place: Int) {
+        var lane = held[place].lane
+        while let index = lane {
+            if lanes[index].scope == scope {
+                lanes[index].record = record
+                return
+            }
+            lane = lanes[index].next
+        }
+        lanes.append(HeldLane(scope: scope, record: record, next: held[place].lane))
+        held[place].lane = lanes.count - 1
+    }
+
+    private mutating func take(_ attempt: JournalBatch.Attempt, _ record: UnsafeRawBufferPointer) throws {
+        let place = hold(attempt.webhook)
         let id = AttemptChunk.id(chunk: log.nextChunk + addition.chunks, index: chunk.count)
-        let previous =
-            pending[attempt.webhook, default: Pending()].replaceHead(by: id) ?? head(of: attempt.webhook)
-        chunk.append(attempt, previous: previous)
+        chunk.append(attempt.webhook, previous: held[place].head, rest: record)
+        held[place].head = id
+        held[place].isHeadNew = true
         chunkEnd = max(chunkEnd, attempt.startedAt)
         addition.attempts += 1
         if chunk.isFull { try writeChunk() }
@@ -103,31 +137,25 @@ struct JournalWriter {
                 Data(chunk.bytes),
             ])
         addition.chunks += 1
-        chunk = AttemptChunk()
+        chunk.removeAll()
     }
 
     private mutating func settle() throws {
         try writeChunk()
-        let cursor = try db.cachedStatement(
-            sql: """
-                INSERT INTO cursor (webhook, scope, version, sequence, attempt, ackVersion, ackSequence, givenUp, isRenewed)
-                VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0)
-                ON CONFLICT DO UPDATE SET version = excluded.version, sequence = excluded.sequence,
-                  attempt = excluded.attempt, ackVersion = excluded.ackVersion, ackSequence = excluded.ackSequence,
-                  givenUp = excluded.givenUp, isRenewed = 0
-                """)
-        for (id, held) in pending {
-            if let head = held.head { addition.heads[id] = head }
-            let head = held.head ?? head(of: id)
-            for (scope, record) in held.lanes {
-                try cursor.execute(arguments: [
-                    id.description, name(scope), record.cursor.version.rawValue, Int64(record.cursor.sequence), head,
-                    record.acknowledged.version.rawValue, Int64(record.acknowledged.sequence), Int64(record.givenUp),
-                ])
+        addition.heads.reserveCapacity(held.count)
+        var cursors = try CursorStatement(db)
+        for held in held {
+            if held.isHeadNew { addition.heads[held.id] = held.head }
+            var lane = held.lane
+            if lane == nil { try run("INSERT OR REPLACE INTO head VALUES (?, ?)", [held.id.description, held.head]) }
+            while let index = lane {
+                try cursors.write(held.id, lanes[index].scope, lanes[index].record, head: held.head)
+                lane = lanes[index].next
             }
-            if held.lanes.isEmpty { try run("INSERT OR REPLACE INTO head VALUES (?, ?)", [id.description, head]) }
         }
-        pending = [:]
+        held = []
+        lanes = []
+        places = [:]
     }
 
     /// Last attempt of a webhook that is not held back; 0 for none.

@@ -22,7 +22,7 @@ extension WebhookDelivery {
         let content = Delivery.Content.test(
             nonce: Epoch.random().description, topic: topic, project: webhook.project, current: current)
         let attempt = await attempt(Delivery(webhook: id, content: content), webhook, kind: "test")
-        journal.put([.attempt(attempt)])
+        journal.put(attempt)
         return attempt
     }
 

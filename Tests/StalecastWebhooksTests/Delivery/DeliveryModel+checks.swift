@@ -207,7 +207,6 @@ extension DeliveryImage {
             health[id] = nil
             ids.remove(id)
         case .dead(let id, _): ids.insert(id)
-        case .attempt: break
         }
     }
 }
