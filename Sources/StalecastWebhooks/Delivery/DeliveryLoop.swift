@@ -138,9 +138,11 @@ final class DeliveryLoop: @unchecked Sendable {
         do throws(AttemptProblem) {
             switch try formatter.request(for: delivery, webhook: webhook, at: attempt.startedAt) {
             case .ready(let request, let messageID):
-                // Only a token that is refused needs the request again.
-                let asked = webhook.format.isSigned ? nil : request
-                tickets[attempt.id] = engine.submit(request) { self.finish(attempt.id, asked, messageID, $0) }
+                // Only a token that is refused needs the request again; it is large, so that others leave it out.
+                tickets[attempt.id] =
+                    webhook.format.isSigned
+                    ? engine.submit(request) { self.finish(attempt.id, nil, messageID, $0) }
+                    : engine.submit(request) { self.finish(attempt.id, request, messageID, $0) }
             case .needsToken(let fetch): fetchToken(fetch, attempt)
             }
         } catch {

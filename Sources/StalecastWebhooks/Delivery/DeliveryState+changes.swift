@@ -83,6 +83,8 @@ extension DeliveryState {
         let heard = routes.filter { $1.scopes.contains(change.scope) && $1.hears(change) }.mapValues {
             ScopeLog.Heard(change: change, topic: $0.name, announcedAt: now)
         }
+        // Nearly all webhooks have the same topics, so that one answer serves them all.
+        var last: (topics: [TopicName], heard: ScopeLog.Heard?) = ([], nil)
         var gone = 0
         for number in members[change.scope] ?? [] {
             guard let endpoint = endpoints[number], let lane = endpoint.lane(change.scope) else {
@@ -91,8 +93,11 @@ extension DeliveryState {
             }
             if isFirst, endpoint.lanes[lane].begins(before: change) { putLane(endpoint, lane) }
             guard endpoint.lanes[lane].isActive else { continue }
-            if let heard = endpoint.topics.lazy.compactMap({ heard[$0] }).first {
-                endpoint.lanes[lane].newest = heard
+            if endpoint.topics != last.topics {
+                last = (endpoint.topics, endpoint.topics.lazy.compactMap { heard[$0] }.first)
+            }
+            if let heard = last.heard {
+                endpoint.lanes[lane].hear(heard, endpoint.mode)
                 if endpoint.mode == .latest { endpoint.pullForward(configuration.pace, now) }
             } else if endpoint.mode == .latest, endpoint.lanes[lane].newest != nil {
                 continue

@@ -127,6 +127,7 @@ package struct DeliveryState {
     /// Looks at a webhook after something about it has changed: queues it, sets its alarm or reads for it.
     mutating func touch(_ endpoint: Endpoint, at now: UInt64) {
         if endpoint.isQuiet { return }
+        if endpoint.plain(at: now) != nil { return enqueue(endpoint) }
         for (lane, lost, found, isFar) in endpoint.advance(logs, routes) {
             if let found { put(.extras(endpoint.id, endpoint.lanes[lane].scope, [found], areOwed: true)) }
             if !lost.isEmpty { put(.extras(endpoint.id, endpoint.lanes[lane].scope, lost, areOwed: false)) }
@@ -141,16 +142,19 @@ package struct DeliveryState {
             next = endpoint.next(at: now, logs, routes)
         }
         switch next {
-        case .send, .notice:
-            if endpoint.isQueued { return }
-            endpoint.isQueued = true
-            admission.enqueue(endpoint.number, endpoint.place)
+        case .send, .notice: enqueue(endpoint)
         case .wait(let time):
             if time >= endpoint.alarmAt { return }
             endpoint.alarmAt = time
             alarms.insert(Alarm(time: time, endpoint: endpoint.number))
         case .read, .nothing: break
         }
+    }
+
+    private mutating func enqueue(_ endpoint: Endpoint) {
+        if endpoint.isQueued { return }
+        endpoint.isQueued = true
+        admission.enqueue(endpoint.number, endpoint.place)
     }
 
     /// The lane's record is to be written.
@@ -210,7 +214,10 @@ package struct DeliveryState {
         let content: Delivery.Content
         let (number, heard): (Int, ScopeLog.Heard?)
         counter += 1
-        switch endpoint.next(at: now.monotonic, logs, routes) {
+        let next =
+            endpoint.plain(at: now.monotonic).map { .send(lane: 0, $0) }
+            ?? endpoint.next(at: now.monotonic, logs, routes)
+        switch next {
         case .send(let lane, let next):
             content = message(of: next, since: endpoint.lanes[lane].record.acknowledged, endpoint.mode)
             heard = next

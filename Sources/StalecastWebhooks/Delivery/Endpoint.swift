@@ -141,6 +141,14 @@ final class Endpoint {
         mode == .latest && notices.isEmpty && lanes.count == 1 && lanes.withUnsafeBufferPointer { $0[0].isQuiet }
     }
 
+    /// What ``next(at:_:_:)`` says in the usual case, found without a look at the logs; nil where that must tell.
+    func plain(at now: UInt64) -> ScopeLog.Heard? {
+        guard mode == .latest, lanes.count == 1, notices.isEmpty, inFlight < width, isDeliverable,
+            max(notBefore, patienceUntil, bucket.ready(ratePerSecond, at: now)) <= now
+        else { return nil }
+        return lanes.withUnsafeBufferPointer { $0[0].plain(at: now) }
+    }
+
     /// Decides what is sent next, and when. No other code does, and the answer is never stored.
     func next(at now: UInt64, _ logs: [Scope: ScopeLog], _ routes: [TopicName: TopicBinding]) -> Next {
         guard isDeliverable, inFlight < width else { return .nothing }

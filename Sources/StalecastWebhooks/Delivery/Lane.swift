@@ -18,7 +18,10 @@ struct Lane: Sendable {
     /// store was searched for ``newest``.
     private(set) var frontier: ScopeLog.Place
     /// The newest change one of the webhook's topics announced.
-    var newest: ScopeLog.Heard?
+    private(set) var newest: ScopeLog.Heard?
+    /// Sequence of the last change that ``hear(_:_:)`` took. A ``newest`` with another one was found in the store, where a
+    /// newer one may follow.
+    private var announced: CommitSequence = 0
     /// False while no topic of the webhook is about the scope: then it keeps its place and waits.
     var isActive = true
     /// The read under way, by number, and what it begins after.
@@ -110,6 +113,22 @@ struct Lane: Sendable {
     }
 
     // MARK: What is next
+
+    /// Takes a change that one of the webhook's topics announces. It is the last one of the log.
+    mutating func hear(_ heard: ScopeLog.Heard, _ mode: DeliveryMode) {
+        newest = heard
+        announced = heard.sequence
+        if mode == .latest { frontier = ScopeLog.Place(heard.change) }
+    }
+
+    /// Version that mode `latest` sends at once, found without a look at the log: it was announced in this run, so that it
+    /// is the newest there is, and nothing of an earlier one is left. nil where ``next(_:at:_:_:)`` must tell.
+    func plain(at now: UInt64) -> ScopeLog.Heard? {
+        guard let newest, newest.sequence == announced, newest.sequence > record.cursor.sequence, isActive,
+            tries.isEmpty, extras.isEmpty, beyond.isEmpty, search == nil, reading == nil, notBefore <= now
+        else { return nil }
+        return newest
+    }
 
     /// Next step at `now`, if any; the same facts always give the same answer. See ``advance(_:_:_:)``.
     func next(_ mode: DeliveryMode, at now: UInt64, _ log: ScopeLog, _ interest: ScopeLog.Interest) -> Next {

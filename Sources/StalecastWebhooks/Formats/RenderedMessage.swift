@@ -58,16 +58,29 @@ extension RenderedMessage {
     /// The STALE messages rendered last: one publish to ten thousand webhooks is rendered once, because almost all of them
     /// acknowledged the same version before it.
     final class Cache: Sendable {
-        private let messages = Mutex<[RenderedMessage.Key: RenderedMessage]>([:])
+        private struct Messages {
+            var byKey: [RenderedMessage.Key: RenderedMessage] = [:]
+            /// The one asked for last: a publish asks for it thousands of times, and comparing costs less than hashing.
+            var last: (key: RenderedMessage.Key, message: RenderedMessage)?
+
+            mutating func find(_ key: RenderedMessage.Key) -> RenderedMessage? {
+                if let last, last.key == key { return last.message }
+                guard let message = byKey[key] else { return nil }
+                last = (key, message)
+                return message
+            }
+        }
+
+        private let messages = Mutex(Messages())
         /// Stragglers have versions of their own; when they are too many, everything is rendered anew.
         private static let capacity = 512
 
         func message(_ key: RenderedMessage.Key, render: () -> RenderedMessage) -> RenderedMessage {
-            if let known = messages.withLock({ $0[key] }) { return known }
+            if let known = messages.withLock({ $0.find(key) }) { return known }
             let message = render()
             messages.withLock { messages in
-                if messages.count >= Self.capacity { messages.removeAll(keepingCapacity: true) }
-                messages[key] = message
+                if messages.byKey.count >= Self.capacity { messages.byKey.removeAll(keepingCapacity: true) }
+                messages.byKey[key] = message
             }
             return message
         }

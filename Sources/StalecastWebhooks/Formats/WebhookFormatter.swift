@@ -24,9 +24,10 @@ package final class WebhookFormatter: AttemptFormatter {
     ) throws(AttemptProblem) -> AttemptPlan {
         let message = try rendered(delivery.content, webhook, at: now)
         var headers = webhook.headers
+        headers.reserveCapacity(headers.count + 3)
         if webhook.verification.method == .cloudevents { headers.append(identity.requestOrigin) }
         if webhook.format.isSigned {
-            headers += try signature(of: message, webhook.id, at: now)
+            try sign(message, webhook.id, at: now, into: &headers)
         } else {
             switch try tokens.authorization(of: webhook, registry.policy(of: webhook.profile)) {
             case .header(let header): headers.append(header)
@@ -67,17 +68,16 @@ package final class WebhookFormatter: AttemptFormatter {
     /// Headers of an answer that can say something about delivery.
     private static let keptHeaders: Set<String> = ["retry-after", "location", "webhook-delivery"]
 
-    private func signature(
-        of message: RenderedMessage, _ id: WebhookID, at now: Timestamp
-    ) throws(AttemptProblem) -> [OutboundHeader] {
+    private func sign(
+        _ message: RenderedMessage, _ id: WebhookID, at now: Timestamp, into headers: inout [OutboundHeader]
+    ) throws(AttemptProblem) {
         let signable = message.signable(at: now.microseconds / 1_000_000)
         let signatures = registry.signer(of: id)?.signatures(of: signable.content, at: now)
         guard let signatures, !signatures.isEmpty else {
             throw AttemptProblem(.noKey, "the webhook has no valid signing key; rotate its secret")
         }
-        return [
-            signable.header, OutboundHeader(trusted: "webhook-signature", signatures),
-        ]
+        headers.append(signable.header)
+        headers.append(OutboundHeader(trusted: "webhook-signature", signatures))
     }
 
     // MARK: Rendering
