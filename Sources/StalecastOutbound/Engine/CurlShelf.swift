@@ -1,4 +1,6 @@
 import CCurl
+import CLinux
+import Glibc
 
 /// One of libcurl's multi handles with the easy handles for it. Each request of a handle makes libcurl walk through all
 /// connections of its multi handle once or twice, so thousands of hosts are spread over several.
@@ -23,6 +25,47 @@ struct CurlShelf {
 
     /// A request's shelf is chosen by its host and port, so that all requests to one host share connections.
     static func number(of url: OutboundURL, among count: Int) -> Int { url.spread % count }
+}
+
+/// The shelves of an engine, which share an epoll descriptor and a budget of connections.
+struct CurlShelves {
+    let epoll: Int32
+    /// Handles of the shelves.
+    let curls: [UnsafeMutablePointer<stalecast_curl>]
+    private var shelves: [CurlShelf]
+    /// Open sockets of all shelves.
+    private let sockets = UnsafeMutablePointer<Int32>.allocate(capacity: 1)
+
+    /// Nil when memory or descriptors are short; to be freed by ``free()``.
+    init?(_ configuration: OutboundConfiguration) {
+        let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
+        sockets.initialize(to: 0)
+        shelves = (0..<configuration.shelves).compactMap { [sockets] in
+            CurlShelf(epoll: epoll, number: $0, sockets: sockets, configuration)
+        }
+        curls = shelves.map(\.curl)
+        self.epoll = epoll
+        guard epoll >= 0, shelves.count == configuration.shelves else {
+            free()
+            return nil
+        }
+    }
+
+    var indices: Range<Int> { shelves.indices }
+    var connections: Int { Int(sockets.pointee) }
+
+    subscript(number: Int) -> CurlShelf {
+        get { shelves[number] }
+        _modify { yield &shelves[number] }
+    }
+
+    mutating func free() {
+        // Their easy handles first.
+        shelves = []
+        curls.forEach(stalecast_curl_free)
+        sockets.deallocate()
+        if epoll >= 0 { close(epoll) }
+    }
 }
 
 /// Easy handles that are not in use. A handle remembers the TLS session of the host it spoke to last, so a request gets

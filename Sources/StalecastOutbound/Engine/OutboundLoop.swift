@@ -16,12 +16,7 @@ final class OutboundLoop: @unchecked Sendable {
     private let numbers = Atomic<UInt64>(1)
     private let thread = Atomic<UInt>(0)
 
-    private let epoll: Int32
-    private var shelves: [CurlShelf]
-    /// Handles of the shelves.
-    private let curls: [UnsafeMutablePointer<stalecast_curl>]
-    /// Open sockets of all shelves.
-    private let sockets = UnsafeMutablePointer<Int32>.allocate(capacity: 1)
+    private var shelves: CurlShelves
     private var timers = TimerHeap()
     private var running: [OutboundEngine.Ticket: RunningRequest] = [:]
     /// Requests that wait for a place.
@@ -35,31 +30,19 @@ final class OutboundLoop: @unchecked Sendable {
     private var ending: (deadline: UInt64, done: [@Sendable () -> Void])?
 
     init(_ configuration: OutboundConfiguration, _ logger: Logger) throws(OutboundEngine.StartError) {
-        let isPrepared = stalecast_curl_prepare()
-        let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
         lookups = NameLookups(most: configuration.maxLookups)
-        sockets.initialize(to: 0)
-        let shelves = (0..<configuration.shelves).compactMap { [sockets] in
-            CurlShelf(epoll: epoll, number: $0, sockets: sockets, configuration)
-        }
-        guard isPrepared, shelves.count == configuration.shelves, epoll >= 0, inbox.wakeDescriptor >= 0,
-            stalecast_epoll_add_level(epoll, inbox.wakeDescriptor, UInt64(inbox.wakeDescriptor)) == 0
+        guard stalecast_curl_prepare(), inbox.wakeDescriptor >= 0, let shelves = CurlShelves(configuration),
+            stalecast_epoll_add_level(shelves.epoll, inbox.wakeDescriptor, UInt64(inbox.wakeDescriptor)) == 0
         else {
             throw OutboundEngine.StartError(description: "libcurl cannot be started: no memory or no descriptors left")
         }
-        self.epoll = epoll
         self.shelves = shelves
-        curls = shelves.map(\.curl)
         self.configuration = configuration
         self.logger = logger
     }
 
     deinit {
-        // Their easy handles first.
-        shelves = []
-        curls.forEach(stalecast_curl_free)
-        sockets.deallocate()
-        close(epoll)
+        shelves.free()
         close(inbox.wakeDescriptor)
     }
 
@@ -100,7 +83,7 @@ final class OutboundLoop: @unchecked Sendable {
             obeyOwn()
         }
         let now = stalecast_monotonic_ns()
-        for curl in curls where curl.pointee.deadline <= now { stalecast_curl_time(curl) }
+        for curl in shelves.curls where curl.pointee.deadline <= now { stalecast_curl_time(curl) }
         finish()
     }
 
@@ -115,7 +98,7 @@ final class OutboundLoop: @unchecked Sendable {
     private func wait(_ events: inout [epoll_event]) {
         let timeout = own.isEmpty && inbox.fallAsleep() ? millisecondsToWait() : 0
         let count = events.withUnsafeMutableBufferPointer {
-            epoll_wait(epoll, $0.baseAddress, Int32($0.count), timeout)
+            epoll_wait(shelves.epoll, $0.baseAddress, Int32($0.count), timeout)
         }
         for index in 0..<Int(max(0, count)) {
             let tag = stalecast_event_tag(&events[index])
@@ -123,14 +106,14 @@ final class OutboundLoop: @unchecked Sendable {
             if descriptor == inbox.wakeDescriptor {
                 stalecast_drain(inbox.wakeDescriptor)
             } else {
-                stalecast_curl_socket(curls[Int(tag >> 32)], descriptor, events[index].events)
+                stalecast_curl_socket(shelves.curls[Int(tag >> 32)], descriptor, events[index].events)
             }
         }
     }
 
     /// Until libcurl's deadline, the first timer, or the end; -1 for ever.
     private func millisecondsToWait() -> Int32 {
-        let due = curls.reduce(UInt64.max) { min($0, $1.pointee.deadline) }
+        let due = shelves.curls.reduce(UInt64.max) { min($0, $1.pointee.deadline) }
         let next = min(due, timers.next() ?? .max, ending?.deadline ?? .max)
         guard next != .max else { return -1 }
         let now = stalecast_monotonic_ns()
@@ -161,7 +144,7 @@ extension OutboundLoop {
     }
 
     private func start(_ request: RunningRequest) {
-        let shelf = CurlShelf.number(of: request.request.url, among: shelves.count)
+        let shelf = CurlShelf.number(of: request.request.url, among: shelves.curls.count)
         guard let handle = shelves[shelf].pool.take(request.request.handleKey) else {
             return conclude(request, .failed(OutboundFailure(.other, detail: "out of memory")))
         }
@@ -171,7 +154,7 @@ extension OutboundLoop {
             // The handle is not given back: it may be half set, with the last request's certificates.
             return conclude(request, .failed(error))
         }
-        guard stalecast_curl_add(curls[shelf], handle.easy) else {
+        guard stalecast_curl_add(shelves.curls[shelf], handle.easy) else {
             request.handle = nil
             return conclude(request, .failed(OutboundFailure(.other, detail: "libcurl takes no request")))
         }
@@ -192,7 +175,7 @@ extension OutboundLoop {
     /// Takes what libcurl has finished, and starts what waited for its place.
     private func finish() {
         var code = CURLE_OK
-        for curl in curls {
+        for curl in shelves.curls {
             while let easy = stalecast_curl_next(curl, &code) {
                 guard let context = stalecast_easy_transfer(easy).pointee.context else { continue }
                 complete(Unmanaged<RunningRequest>.fromOpaque(context).takeUnretainedValue(), code)
@@ -209,7 +192,7 @@ extension OutboundLoop {
         if let handle = request.handle {
             if !needsAddresses { count(outcome, handle) }
             let shelf = Int(handle.transfer.pointee.curl.pointee.number)
-            stalecast_curl_remove(curls[shelf], handle.easy)
+            stalecast_curl_remove(shelves.curls[shelf], handle.easy)
             handle.transfer.pointee.context = nil
             request.handle = nil
             shelves[shelf].pool.give(handle)
@@ -296,10 +279,10 @@ extension OutboundLoop {
         // The index avoids a copy of each shelf, which would count references in every turn.
         for index in shelves.indices {
             tally.handles += shelves[index].pool.count
-            tally.handshakes += curls[index].pointee.handshakes
-            tally.resumedHandshakes += curls[index].pointee.resumed
+            tally.handshakes += shelves.curls[index].pointee.handshakes
+            tally.resumedHandshakes += shelves.curls[index].pointee.resumed
         }
-        tally.connections = Int(sockets.pointee)
+        tally.connections = shelves.connections
         tally.lookups = lookups.underWay
         tally.cpu = stalecast_thread_cpu_ns()
         figures.withLock { $0 = tally }

@@ -20,13 +20,10 @@ final class DeliveryLoop: @unchecked Sendable {
     var onJournal: (@Sendable ([JournalEntry]) -> Void)?
     private var tickets: [UInt64: OutboundEngine.Ticket] = [:]
     /// Memory for the next turn's, empty in between.
-    private var actions: [DeliveryState.Action] = []
-    private var entries: [JournalEntry] = []
-    private var phases = OutboundOutcome.Phases()
-    private var reusedConnections = 0
+    private var spare: (actions: [DeliveryState.Action], entries: [JournalEntry]) = ([], [])
+    private var sums: (phases: OutboundOutcome.Phases, reusedConnections: Int) = (OutboundOutcome.Phases(), 0)
     private var timer: (time: UInt64, timer: OutboundConfiguration.Timer)?
-    private var isTickPlanned = false
-    private var isTicking = false
+    private var tick = (isPlanned: false, isUnderWay: false)
     private var isStopped = false
 
     /// Queue on which the store's older versions are read.
@@ -59,8 +56,7 @@ final class DeliveryLoop: @unchecked Sendable {
     /// Counts of the state, with those that only the engine's answers tell.
     var tally: DeliveryTally {
         var tally = state.tally(at: .now())
-        tally.phases = phases
-        tally.reusedConnections = reusedConnections
+        (tally.phases, tally.reusedConnections) = sums
         return tally
     }
 
@@ -76,8 +72,8 @@ final class DeliveryLoop: @unchecked Sendable {
 
     private func carryOut() {
         var (actions, entries): ([DeliveryState.Action], [JournalEntry]) = ([], [])
-        swap(&actions, &self.actions)
-        swap(&entries, &self.entries)
+        swap(&actions, &spare.actions)
+        swap(&entries, &spare.entries)
         state.takeActions(into: &actions)
         for action in actions {
             switch action {
@@ -92,33 +88,37 @@ final class DeliveryLoop: @unchecked Sendable {
         journal.put(entries)
         actions.removeAll(keepingCapacity: true)
         entries.removeAll(keepingCapacity: true)
-        swap(&actions, &self.actions)
-        swap(&entries, &self.entries)
+        swap(&actions, &spare.actions)
+        swap(&entries, &spare.entries)
         plan()
     }
 
     /// A tick, once per turn of the loop however much has happened, or when the next alarm is due.
     private func plan() {
-        guard !isStopped, !isTickPlanned, let next = state.nextTick else { return }
+        guard !isStopped, !tick.isPlanned, let next = state.nextTick else { return }
         if next == 0 {
-            isTickPlanned = true
+            tick.isPlanned = true
             // After a full turn, answers that are there are taken first.
-            if isTicking { engine.at(OutboundEngine.now()) { self.tick() } } else { engine.perform { self.tick() } }
+            if tick.isUnderWay {
+                engine.at(OutboundEngine.now()) { self.passTime() }
+            } else {
+                engine.perform { self.passTime() }
+            }
         } else if timer.map({ next < $0.time }) ?? true {
             if let timer { engine.cancel(timer.timer) }
             let timer = engine.at(next) {
                 self.timer = nil
-                self.tick()
+                self.passTime()
             }
             self.timer = (next, timer)
         }
     }
 
-    private func tick() {
-        isTickPlanned = false
-        isTicking = true
+    private func passTime() {
+        tick.isPlanned = false
+        tick.isUnderWay = true
         if !isStopped { take { $0.tick(at: Self.now) } }
-        isTicking = false
+        tick.isUnderWay = false
     }
 
     private func read(_ id: UInt64, _ scope: Scope, _ after: CommitSequence) {
@@ -189,8 +189,8 @@ final class DeliveryLoop: @unchecked Sendable {
         let result = AttemptResult(outcome)
         let ended = take { $0.finished(id, verdict, status: outcome.status, named: name, result, at: now) }
         guard let (attempt, next) = ended else { return }
-        phases.add(outcome.phases)
-        if outcome.reusedConnection { reusedConnections += 1 }
+        sums.phases.add(outcome.phases)
+        if outcome.reusedConnection { sums.reusedConnections += 1 }
         if let request, let status = outcome.status {
             formatter.answered(status: status, to: request, webhook: attempt.webhook)
         }

@@ -31,13 +31,13 @@ extension DeliveryState {
         _ webhook: Webhook, _ image: DeliveryImage, _ stored: [Scope: [TemplateChange]], isOld: Bool, spread: UInt64,
         at now: Moment
     ) {
-        let endpoint = make(webhook)
+        let endpoint = endpoints.add(webhook)
         var isMoved = false
         if let health = image.health[webhook.id] {
             isMoved = health.receiver.map { $0 != webhook.receiverDigest } ?? false
             if isMoved { putHealth(endpoint) } else { endpoint.health = health }
         }
-        endpoint.notBefore = now.monotonic + UInt64.random(in: 0...spread, using: &random)
+        endpoint.gate.notBefore = now.monotonic + UInt64.random(in: 0...spread, using: &random)
         let lanes = image.lanes[webhook.id] ?? [:]
         for scope in lanes.keys.sorted() { addLane(endpoint, scope, lanes[scope], stored[scope] ?? []) }
         // What its topics are bound to since it was told of other scopes is nothing that was published behind its back.
@@ -53,17 +53,17 @@ extension DeliveryState {
     /// newest version.
     package mutating func adopted(_ webhooks: [Webhook], _ image: DeliveryImage, spread: UInt64, at now: Moment) {
         let stored = logs.mapValues { $0.entries.map(\.change) }
-        for webhook in webhooks where numbers[webhook.id] == nil {
+        for webhook in webhooks where endpoints[webhook.id] == nil {
             enter(webhook, image, stored, isOld: true, spread: spread, at: now)
         }
     }
 
     /// Nothing more begins for them; what is under way goes on.
-    package mutating func retired(_ ids: Set<WebhookID>) { for id in ids { endpoint(id)?.isLeaving = true } }
+    package mutating func retired(_ ids: Set<WebhookID>) { for id in ids { endpoints[id]?.isLeaving = true } }
 
     /// Whether an attempt at one of them is under way.
     package func isBusy(_ ids: Set<WebhookID>) -> Bool {
-        ids.contains { endpoint($0).map { $0.inFlight > 0 } ?? false }
+        ids.contains { endpoints[$0].map { $0.inFlight > 0 } ?? false }
     }
 
     /// They are another node's now, with all that is owed to them.
@@ -110,7 +110,7 @@ extension DeliveryState {
     /// The configuration's topics after a reload.
     package mutating func rebound(_ routes: [TopicBinding], at now: UInt64) {
         self.routes = Dictionary(uniqueKeysWithValues: routes.map { ($0.name, $0) })
-        for endpoint in inOrder {
+        for endpoint in endpoints.inOrder {
             setLanes(endpoint)
             for lane in endpoint.lanes.indices { rederive(endpoint, lane, from: endpoint.mode, isMoved: false) }
             touch(endpoint, at: now)
@@ -121,17 +121,17 @@ extension DeliveryState {
 
     /// A webhook was made or changed.
     package mutating func installed(_ webhook: Webhook, at now: UInt64) {
-        guard let number = numbers[webhook.id], let endpoint = endpoints[number] else {
-            let endpoint = make(webhook)
+        guard let endpoint = endpoints[webhook.id] else {
+            let endpoint = endpoints.add(webhook)
             setLanes(endpoint, sinceFrom: 0)
             return touch(endpoint, at: now)
         }
         let before = endpoint.webhook
         endpoint.webhook = webhook
-        note(endpoint)
+        endpoints.noteTopics(of: endpoint)
         let isMoved = !webhook.goesWhere(before)
         if isMoved { leaveReceiver(endpoint) }
-        if webhook.isDeliverable != before.isDeliverable { endpoint.failingMark = 0 }
+        if webhook.isDeliverable != before.isDeliverable { endpoint.trouble.failingMark = 0 }
         if webhook.isDeliverable, !before.isDeliverable { endpoint.hurry() }
         setLanes(endpoint, sinceFrom: 0)
         if isMoved || webhook.mode != before.mode || webhook.topics != before.topics {
@@ -146,10 +146,7 @@ extension DeliveryState {
     }
 
     @discardableResult private mutating func leave(_ id: WebhookID) -> Bool {
-        guard let number = numbers.removeValue(forKey: id), let endpoint = endpoints.removeValue(forKey: number) else {
-            return false
-        }
-        hearers.remove(number)
+        guard let endpoint = endpoints.remove(id) else { return false }
         for attempt in endpoint.attempts { act(.cancel(attempt)) }
         return true
     }
@@ -157,7 +154,7 @@ extension DeliveryState {
     /// An operator says that it works again: clears disablement and waits, and owes at once. Whether that was right is
     /// told by the first 2xx. False for a webhook that is not there.
     package mutating func enabled(_ id: WebhookID, at now: UInt64) -> Bool {
-        guard let endpoint = endpoint(id) else { return false }
+        guard let endpoint = endpoints[id] else { return false }
         relieve(endpoint)
         touch(endpoint, at: now)
         return true
@@ -167,10 +164,10 @@ extension DeliveryState {
         let isTold = endpoint.health.disabledReason != nil || endpoint.health.failures >= Self.failuresWorthANotice
         if isTold, let since = endpoint.health.failingSince ?? endpoint.health.disabledSince {
             // Enabled twice without a 2xx in between, it fails since before the first time.
-            endpoint.onTrialSince = min(endpoint.onTrialSince ?? since, since)
+            endpoint.trouble.onTrialSince = min(endpoint.trouble.onTrialSince ?? since, since)
         }
         endpoint.forgive()
-        endpoint.patienceUntil = 0
+        endpoint.gate.patienceUntil = 0
         endpoint.hurry()
         putHealth(endpoint)
     }
@@ -183,7 +180,7 @@ extension DeliveryState {
     package mutating func owe(
         _ id: WebhookID, _ scope: Scope, _ sequences: [CommitSequence], isStored: Bool, at now: UInt64
     ) {
-        guard let endpoint = endpoint(id), let lane = endpoint.lane(scope) else { return }
+        guard let endpoint = endpoints[id], let lane = endpoint.lane(scope) else { return }
         let extras = endpoint.lanes[lane].owe(sequences, endpoint.mode)
         let others = sequences.filter { !endpoint.lanes[lane].extras.contains($0) }
         if isStored, !others.isEmpty { put(.extras(id, scope, others, areOwed: false)) }
@@ -200,36 +197,15 @@ extension DeliveryState {
         return permits == nil || known.count < topics.count ? nil : known.min()
     }
 
-    func endpoint(_ id: WebhookID) -> Endpoint? { numbers[id].flatMap { endpoints[$0] } }
-    /// Oldest first.
-    private var inOrder: [Endpoint] { endpoints.values.sorted { $0.number < $1.number } }
-
-    private mutating func make(_ webhook: Webhook) -> Endpoint {
-        let endpoint = Endpoint(number: endpointCount, webhook: webhook)
-        endpointCount += 1
-        endpoints[endpoint.number] = endpoint
-        numbers[webhook.id] = endpoint.number
-        note(endpoint)
-        return endpoint
-    }
-
-    private mutating func note(_ endpoint: Endpoint) {
-        if endpoint.webhook.topics.contains(where: TopicName.operations.contains) {
-            hearers.insert(endpoint.number)
-        } else {
-            hearers.remove(endpoint.number)
-        }
-    }
-
     /// Forgets the former receiver after the webhook's target changed: nothing of it counts, and nothing more goes
     /// there.
     private mutating func leaveReceiver(_ endpoint: Endpoint) {
         endpoint.generation += 1
         endpoint.isKnown = false
-        endpoint.lastFailure = nil
-        endpoint.patienceUntil = 0
+        endpoint.trouble.lastFailure = nil
+        endpoint.gate.patienceUntil = 0
         for attempt in endpoint.attempts { act(.cancel(attempt)) }
-        if endpoint.health != JournalEntry.TargetHealth() || endpoint.rejections > 0 { relieve(endpoint) }
+        if endpoint.health != JournalEntry.TargetHealth() || endpoint.trouble.rejections > 0 { relieve(endpoint) }
     }
 
     mutating func putHealth(_ endpoint: Endpoint) {

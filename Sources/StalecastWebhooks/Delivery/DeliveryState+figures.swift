@@ -6,14 +6,14 @@ package import StalecastWire
 extension DeliveryState {
     /// Nil for a webhook that is not there.
     package func status(of id: WebhookID, at now: Moment) -> DeliveryStatus? {
-        guard let endpoint = endpoint(id) else { return nil }
+        guard let endpoint = endpoints[id] else { return nil }
         var next: Timestamp?
         if case .wait(let time) = endpoint.next(at: now.monotonic, logs, routes) {
             next = now.after(.nanoseconds(Int64(clamping: time - now.monotonic)))
         }
         return DeliveryStatus(
             state: endpoint.state, failures: endpoint.health.failures, nextAttemptAt: next,
-            lastFailure: endpoint.lastFailure,
+            lastFailure: endpoint.trouble.lastFailure,
             scopes: endpoint.lanes.filter(\.isActive).sorted { $0.scope < $1.scope }.map { lane in
                 DeliveryStatus.ScopeStatus(
                     scope: lane.scope, acknowledged: lane.acknowledged, current: lane.current, lag: lane.lag,
@@ -26,7 +26,7 @@ extension DeliveryState {
     package func known(
         _ id: WebhookID
     ) -> (webhook: Webhook, lanes: [(scope: Scope, newest: TemplateChange?)], interest: ScopeLog.Interest)? {
-        endpoint(id).map { endpoint in
+        endpoints[id].map { endpoint in
             (
                 endpoint.webhook, endpoint.lanes.filter(\.isActive).map { ($0.scope, $0.newest?.change) },
                 ScopeLog.Interest(topics: endpoint.webhook.topics, routes: routes)
@@ -41,7 +41,7 @@ extension DeliveryState {
         tally.underWay["slow"] = admission.slow
         tally.waiting = admission.waiting
         for name in ["active", "unverified", "paused", "failing", "disabled"] { tally.targets[name] = 0 }
-        for endpoint in endpoints.values {
+        for endpoint in endpoints.all {
             tally.targets[endpoint.state.name, default: 0] += 1
             if endpoint.health.failures > 0 { tally.failing += 1 }
             guard endpoint.isDeliverable else { continue }
@@ -58,7 +58,7 @@ extension DeliveryState {
     /// Counts of the webhooks that hear a scope and have a version of it, or a newer one.
     package func reach(of scope: Scope, _ version: VersionNumber) -> WebhookCounts {
         var reach = WebhookCounts()
-        for endpoint in endpoints.values where endpoint.isDeliverable {
+        for endpoint in endpoints.all where endpoint.isDeliverable {
             guard let lane = endpoint.lanes.first(where: { $0.scope == scope && $0.isActive }),
                 let newest = lane.newest?.change.version, newest >= version
             else { continue }
@@ -77,7 +77,7 @@ extension DeliveryState {
     /// Looks for webhooks that owe something and that will not be looked at again. There are none; should there be,
     /// they are counted, told and looked at.
     package mutating func sweep(at now: UInt64) {
-        for endpoint in endpoints.values where isStuck(endpoint, at: now) {
+        for endpoint in endpoints.all where isStuck(endpoint, at: now) {
             tally.stuck += 1
             act(.log(.error, "a webhook was owed something and not looked at", ["webhook": "\(endpoint.id)"]))
             touch(endpoint, at: now)
@@ -85,10 +85,10 @@ extension DeliveryState {
     }
 
     private func isStuck(_ endpoint: Endpoint, at now: UInt64) -> Bool {
-        if endpoint.isQueued { return false }
+        if endpoint.waiting.isQueued { return false }
         switch endpoint.next(at: now, logs, routes) {
-        case .send, .notice, .read: return endpoint.alarmAt > now
-        case .wait(let time): return endpoint.alarmAt > time
+        case .send, .notice, .read: return endpoint.waiting.alarmAt > now
+        case .wait(let time): return endpoint.waiting.alarmAt > time
         case .nothing:
             let isWorkedOn = endpoint.inFlight > 0 || endpoint.lanes.contains { $0.reading != nil }
             let owes = endpoint.lanes.contains { $0.isActive && $0.lag > 0 }
@@ -102,14 +102,13 @@ extension DeliveryState {
         func check(_ isTrue: Bool, _ sentence: @autoclosure () -> String) { if !isTrue { problems.append(sentence()) } }
         let queued = admission.queues.flatMap(\.self).filter { endpoints[$0] != nil }
         check(Set(queued).count == queued.count, "somebody is queued twice")
-        check(Set(queued) == Set(endpoints.values.filter(\.isQueued).map(\.number)), "queues and marks differ")
+        check(Set(queued) == Set(endpoints.all.filter(\.waiting.isQueued).map(\.number)), "queues and marks differ")
         let places = admission.underWay.reduce(0, +) + admission.slow
         check(places == attempts.count, "\(places) places are taken by \(attempts.count) attempts")
-        check(numbers.count == endpoints.count, "\(numbers.count) names for \(endpoints.count) webhooks")
-        for endpoint in endpoints.values {
+        problems += endpoints.problems
+        for endpoint in endpoints.all {
             let id = endpoint.id
-            check(numbers[id] == endpoint.number, "\(id) is not found by its name")
-            let own = attempts.values.filter { $0.endpoint == endpoint.number }.map(\.id)
+            let own = attempts.all.filter { $0.endpoint == endpoint.number }.map(\.id)
             check(Set(own) == Set(endpoint.attempts), "\(id) has other attempts under way than its lanes say")
             check(own.count == endpoint.inFlight, "\(id) counts \(endpoint.inFlight) attempts of \(own.count)")
             check(!isStuck(endpoint, at: now), "\(id) is stuck")

@@ -21,13 +21,13 @@ extension DeliveryState {
         _ id: UInt64, _ verdict: Verdict, status: Int?, named name: String, _ result: AttemptResult? = nil,
         at now: Moment
     ) -> (attempt: Attempt, next: Timestamp?)? {
-        guard let attempt = attempts.removeValue(forKey: id) else { return nil }
-        admission.end(attempt.place, isSlow: slowAttempts.remove(id) != nil)
+        guard let (attempt, isSlow) = attempts.remove(id) else { return nil }
+        admission.end(attempt.place, isSlow: isSlow)
         guard let endpoint = endpoints[attempt.endpoint] else { return nil }
         endpoint.inFlight -= 1
         defer { touch(endpoint, at: now.monotonic) }
         let isStale = attempt.generation != endpoint.generation
-        if attempt.heard == nil { endpoint.noticeAttempt = nil }
+        if attempt.heard == nil { endpoint.notices.attempt = nil }
         if verdict == .cancelled || isStale {
             release(endpoint, attempt, until: 0, isForgotten: isStale)
             return verdict == .cancelled ? nil : (attempt, nil)
@@ -35,7 +35,7 @@ extension DeliveryState {
         tally.attempts[name, default: 0] += 1
         if status != nil { endpoint.isKnown = true }
         if verdict != .delivered, let result {
-            endpoint.lastFailure = DeliveryStatus.Failure(time: attempt.startedAt, result: result)
+            endpoint.trouble.lastFailure = DeliveryStatus.Failure(time: attempt.startedAt, result: result)
         }
         let (failures, since) = (endpoint.health.failures, endpoint.health.failingSince)
         let next = take(verdict, endpoint, attempt, status, at: now)
@@ -78,7 +78,7 @@ extension DeliveryState {
             return nil
         case .gone: return gone(endpoint, attempt, status, at: now)
         case .failed(let wait):
-            endpoint.goneSince = 0
+            endpoint.trouble.goneSince = 0
             return failed(endpoint, attempt, wait, status, at: now)
         case .cancelled: return nil
         }
@@ -89,7 +89,7 @@ extension DeliveryState {
     /// - Parameter isForgotten: the attempt does not count as one.
     private func release(_ endpoint: Endpoint, _ attempt: Attempt, until time: UInt64, isForgotten: Bool = false) {
         guard let heard = attempt.heard, let lane = endpoint.lane(heard.change.scope) else {
-            if !endpoint.notices.isEmpty { endpoint.notices[0].notBefore = time }
+            if !endpoint.notices.isEmpty { endpoint.notices.queue[0].notBefore = time }
             return
         }
         let interest = ScopeLog.Interest(topics: endpoint.topics, routes: routes)
@@ -114,10 +114,11 @@ extension DeliveryState {
         }
         let failures = endpoint.health.failures
         let since =
-            endpoint.onTrialSince ?? (failures >= Self.failuresWorthANotice ? endpoint.health.failingSince : nil)
-        endpoint.onTrialSince = nil
-        endpoint.rejections = 0
-        endpoint.notBefore = 0
+            endpoint.trouble.onTrialSince
+            ?? (failures >= Self.failuresWorthANotice ? endpoint.health.failingSince : nil)
+        endpoint.trouble.onTrialSince = nil
+        endpoint.trouble.rejections = 0
+        endpoint.gate.notBefore = 0
         if failures > 0 || endpoint.health.failingSince != nil {
             endpoint.forgive()
             putHealth(endpoint)
@@ -136,7 +137,7 @@ extension DeliveryState {
     /// The message is done with, by delivery or as a dead letter.
     private mutating func settle(_ endpoint: Endpoint, _ attempt: Attempt, isAcknowledged: Bool) {
         guard let change = attempt.heard?.change, let lane = endpoint.lane(change.scope) else {
-            if !endpoint.notices.isEmpty { endpoint.notices.removeFirst() }
+            if !endpoint.notices.isEmpty { endpoint.notices.queue.removeFirst() }
             return
         }
         let before = endpoint.lanes[lane].record
@@ -165,17 +166,17 @@ extension DeliveryState {
         case .atLeast(let least): delay = max(delay, least)
         case .patience(let asked):
             delay = max(delay, asked)
-            endpoint.patienceUntil = max(endpoint.patienceUntil, now.monotonic + asked.nanoseconds)
+            endpoint.gate.patienceUntil = max(endpoint.gate.patienceUntil, now.monotonic + asked.nanoseconds)
         }
         endpoint.health.failures += 1
-        endpoint.lastFailureAt = now.monotonic
+        endpoint.trouble.lastFailureAt = now.monotonic
         if case .patience = wait {} else { endpoint.fails(at: now, since: attempt.startedAt, pace) }
         let next = now.monotonic + delay.nanoseconds
         hold(endpoint, attempt, begun, until: next, status, at: now)
         if isMessagesOwn(endpoint, status) {
             endpoint.health.failures = min(endpoint.health.failures, 4)
         } else {
-            endpoint.notBefore = max(endpoint.notBefore, next)
+            endpoint.gate.notBefore = max(endpoint.gate.notBefore, next)
         }
         putHealth(endpoint)
         disableIfLongFailing(endpoint, at: now)
@@ -230,8 +231,8 @@ extension DeliveryState {
     /// One message that is never taken says little about the receiver, all of them do.
     private mutating func rejected(_ endpoint: Endpoint, _ attempt: Attempt, at now: Moment) {
         guard attempt.heard != nil else { return }
-        endpoint.rejections += 1
-        guard endpoint.rejections >= Self.rejectionsThatFail else { return }
+        endpoint.trouble.rejections += 1
+        guard endpoint.trouble.rejections >= Self.rejectionsThatFail else { return }
         endpoint.fails(at: now, since: attempt.startedAt, configuration.pace)
         putHealth(endpoint)
         disableIfLongFailing(endpoint, at: now)
@@ -241,12 +242,12 @@ extension DeliveryState {
         _ endpoint: Endpoint, _ attempt: Attempt, _ status: Int?, at now: Moment
     ) -> Timestamp? {
         let needed = configuration.pace.goneAfter
-        if endpoint.goneSince > 0, now.monotonic >= endpoint.goneSince + needed.nanoseconds {
+        if endpoint.trouble.goneSince > 0, now.monotonic >= endpoint.trouble.goneSince + needed.nanoseconds {
             release(endpoint, attempt, until: 0)
             disable(endpoint, "gone", at: now)
             return nil
         }
-        if endpoint.goneSince == 0 { endpoint.goneSince = now.monotonic }
+        if endpoint.trouble.goneSince == 0 { endpoint.trouble.goneSince = now.monotonic }
         return failed(endpoint, attempt, .atLeast(needed), status, at: now)
     }
 
@@ -290,14 +291,14 @@ extension DeliveryState {
         let nonce = Epoch.random(using: &random).description
         let event = Delivery.OperationalEvent(
             type: type, project: project, time: now.wall, nonce: nonce, data: .object(data))
-        for number in hearers.sorted() where number != subject {
+        for number in endpoints.hearers.sorted() where number != subject {
             guard let endpoint = endpoints[number], endpoint.webhook.project == project,
                 endpoint.webhook.topics.contains(topic)
             else { continue }
-            if endpoint.notices.count >= Endpoint.maxNotices {
-                endpoint.notices.remove(at: endpoint.noticeAttempt != nil ? 1 : 0)
+            if endpoint.notices.queue.count >= Endpoint.maxNotices {
+                endpoint.notices.queue.remove(at: endpoint.notices.attempt != nil ? 1 : 0)
             }
-            endpoint.notices.append(Endpoint.Notice(event: event))
+            endpoint.notices.queue.append(Endpoint.Notice(event: event))
             touch(endpoint, at: now.monotonic)
         }
     }

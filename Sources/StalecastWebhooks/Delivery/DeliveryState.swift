@@ -75,24 +75,16 @@ package struct DeliveryState {
 
     let configuration: DeliveryConfiguration
     var random: any RandomNumberGenerator
-    var endpoints: [Int: Endpoint] = [:]
-    var endpointCount = 0
-    var numbers: [WebhookID: Int] = [:]
-    /// Indices of the endpoints that hear about webhooks.
-    var hearers: Set<Int> = []
+    var endpoints = EndpointTable()
     /// The endpoints with a lane for it, in the order of their numbers; of some that are gone as well.
     var members: [Scope: [Int]] = [:]
     var logs: [Scope: ScopeLog] = [:]
     var routes: [TopicName: TopicBinding] = [:] { didSet { lastMessage = nil } }
     private var lastMessage: LastMessage?
-    var attempts: [UInt64: Attempt] = [:]
+    var attempts = AttemptTable()
     private var reads: [UInt64: (endpoint: Int, scope: Scope)] = [:]
     var admission: Admission
     private var alarms = Heap<Alarm>()
-    /// Attempts by their start, to see which are slow.
-    private var starts: Deque<(id: UInt64, time: UInt64)> = []
-    /// Attempts whose places were given to others.
-    var slowAttempts: Set<UInt64> = []
     private var counter: UInt64 = 0
     private var actions: [Action] = []
     package internal(set) var tally = DeliveryTally()
@@ -144,16 +136,16 @@ package struct DeliveryState {
         switch next {
         case .send, .notice: enqueue(endpoint)
         case .wait(let time):
-            if time >= endpoint.alarmAt { return }
-            endpoint.alarmAt = time
+            if time >= endpoint.waiting.alarmAt { return }
+            endpoint.waiting.alarmAt = time
             alarms.insert(Alarm(time: time, endpoint: endpoint.number))
         case .read, .nothing: break
         }
     }
 
     private mutating func enqueue(_ endpoint: Endpoint) {
-        if endpoint.isQueued { return }
-        endpoint.isQueued = true
+        if endpoint.waiting.isQueued { return }
+        endpoint.waiting.isQueued = true
         admission.enqueue(endpoint.number, endpoint.place)
     }
 
@@ -166,8 +158,8 @@ package struct DeliveryState {
     package var nextTick: UInt64? {
         if admission.canStart { return 0 }
         var next = alarms.min?.time
-        if admission.waiting > 0, admission.hasRoomForSlow, let first = starts.first {
-            next = min(next ?? .max, first.time + configuration.pace.slowAfter.nanoseconds)
+        if admission.waiting > 0, admission.hasRoomForSlow, let first = attempts.firstStart {
+            next = min(next ?? .max, first + configuration.pace.slowAfter.nanoseconds)
         }
         return next
     }
@@ -179,15 +171,15 @@ package struct DeliveryState {
     package mutating func tick(at now: Moment) {
         while let alarm = alarms.min, alarm.time <= now.monotonic {
             alarms.removeMin()
-            guard let endpoint = endpoints[alarm.endpoint], endpoint.alarmAt == alarm.time else { continue }
-            endpoint.alarmAt = .max
+            guard let endpoint = endpoints[alarm.endpoint], endpoint.waiting.alarmAt == alarm.time else { continue }
+            endpoint.waiting.alarmAt = .max
             touch(endpoint, at: now.monotonic)
         }
         giveUpSlowPlaces(now.monotonic)
         for _ in 0..<Self.startsPerTurn {
             guard let (number, place) = admission.next() else { return }
             guard let endpoint = endpoints[number] else { continue }
-            endpoint.isQueued = false
+            endpoint.waiting.isQueued = false
             start(endpoint, place, at: now)
             touch(endpoint, at: now.monotonic)
         }
@@ -195,20 +187,14 @@ package struct DeliveryState {
 
     private mutating func giveUpSlowPlaces(_ now: UInt64) {
         let patience = configuration.pace.slowAfter.nanoseconds
-        while let first = starts.first {
-            if let attempt = attempts[first.id] {
-                guard first.time + patience <= now, admission.giveUpPlace(attempt.place) else { return }
-                slowAttempts.insert(first.id)
-            }
-            starts.removeFirst()
-        }
+        attempts.giveUpPlaces(startedBy: now - min(now, patience), &admission)
     }
 
     // MARK: Attempts
 
     private mutating func start(_ endpoint: Endpoint, _ place: Admission.Class, at now: Moment) {
         guard permits?(endpoint.id, endpoint.timeout) ?? true else {
-            endpoint.notBefore = max(endpoint.notBefore, now.monotonic + Self.permitAgainAfter)
+            endpoint.gate.notBefore = max(endpoint.gate.notBefore, now.monotonic + Self.permitAgainAfter)
             return
         }
         let content: Delivery.Content
@@ -225,18 +211,16 @@ package struct DeliveryState {
                 next, counter, endpoint.mode, at: now.monotonic, interval: endpoint.minInterval)
             endpoint.took(lane)
         case .notice:
-            endpoint.noticeAttempt = counter
-            endpoint.notices[0].attempts += 1
-            content = .operational(endpoint.notices[0].event)
-            (number, heard) = (endpoint.notices[0].attempts, nil)
+            endpoint.notices.attempt = counter
+            endpoint.notices.queue[0].attempts += 1
+            content = .operational(endpoint.notices.queue[0].event)
+            (number, heard) = (endpoint.notices.queue[0].attempts, nil)
         case .read, .wait, .nothing: return
         }
-        endpoint.bucket.take(endpoint.ratePerSecond, at: now.monotonic)
-        endpoint.inFlight += 1
+        endpoint.begins(at: now.monotonic)
         admission.begin(place)
         let attempt = Attempt(counter, endpoint, place, content, number: number, heard: heard, at: now)
-        attempts[attempt.id] = attempt
-        starts.append((attempt.id, now.monotonic))
+        attempts.add(attempt)
         act(.start(attempt))
     }
 

@@ -13,58 +13,98 @@ final class Endpoint {
         get { registered.webhook }
         set {
             registered = Registered(newValue)
-            takeOver()
+            terms = Terms(newValue)
         }
     }
-    /// Copy of what every delivery reads, so that it need not copy the whole of ``webhook``.
-    private(set) var mode: DeliveryMode
-    private(set) var topics: [TopicName] = []
-    /// Limit of an attempt.
-    private(set) var timeout = Duration.zero
-    private(set) var ratePerSecond: Double?
-    private(set) var minInterval: UInt64 = 0
-    private var isRegistryDeliverable = false
+    private var terms: Terms
     /// Counts the receivers it has had: what an attempt at a former one brings does not count.
     var generation = 0
 
     var lanes: [Lane] = []
     /// Index of the lane whose turn it is.
     private var turn = 0
-    /// Operational messages that wait for it.
-    var notices: Deque<Notice> = []
-    /// The attempt at the first of them.
-    var noticeAttempt: UInt64?
+    var notices = Notices()
     var inFlight = 0
 
     var health = JournalEntry.TargetHealth()
-    /// Time at which it began to fail before an operator enabled it; nil once it has answered with a 2xx.
-    var onTrialSince: Timestamp?
-    var lastFailure: DeliveryStatus.Failure?
-    /// Messages in a row that the receiver will never take.
-    var rejections = 0
-    /// Monotonic: of the last failure; of the last that counts as failing in this run; of the first 410. 0 for none.
-    var lastFailureAt: UInt64 = 0
-    var failingMark: UInt64 = 0
-    var goneSince: UInt64 = 0
+    var trouble = Trouble()
     /// True once an answer came in this process: then its connection is likely to be there.
     var isKnown = false
-    /// Nothing is sent earlier, monotonic: by its own backoff, and by the receiver's word.
-    var notBefore: UInt64 = 0
-    var patienceUntil: UInt64 = 0
-    var bucket = TokenBucket()
+    var gate = Gate()
 
     /// It will be another node's: nothing begins any more.
     var isLeaving = false
-    /// True while it is in one of the queues.
-    var isQueued = false
-    /// Time of its earliest entry among the alarms; `max` for none.
-    var alarmAt: UInt64 = .max
+    var waiting = Waiting()
 
     /// A webhook that is passed on with one reference count instead of one for each of its parts.
     final class Registered: Sendable {
         let webhook: Webhook
 
         init(_ webhook: Webhook) { self.webhook = webhook }
+    }
+
+    /// Copy of what every delivery reads, so that it need not copy the whole of ``webhook``.
+    private struct Terms {
+        let mode: DeliveryMode
+        let topics: [TopicName]
+        let timeout: Duration
+        let ratePerSecond: Double?
+        let minInterval: UInt64
+        let isDeliverable: Bool
+
+        init(_ webhook: Webhook) {
+            mode = webhook.mode
+            topics = webhook.topics
+            timeout = webhook.limits.timeout
+            ratePerSecond = webhook.ratePerSecond
+            minInterval = webhook.limits.minInterval.nanoseconds
+            isDeliverable = webhook.isDeliverable
+        }
+    }
+
+    /// Failures so far as this run remembers them, besides ``health``.
+    struct Trouble {
+        /// Time at which it began to fail before an operator enabled it; nil once it has answered with a 2xx.
+        var onTrialSince: Timestamp?
+        var lastFailure: DeliveryStatus.Failure?
+        /// Messages in a row that the receiver will never take.
+        var rejections = 0
+        /// Monotonic: of the last failure; of the last that counts as failing in this run; of the first 410. 0 for none.
+        var lastFailureAt: UInt64 = 0
+        var failingMark: UInt64 = 0
+        var goneSince: UInt64 = 0
+    }
+
+    /// Times before which nothing is sent, monotonic.
+    struct Gate {
+        /// Its own backoff.
+        var notBefore: UInt64 = 0
+        /// The receiver's word.
+        var patienceUntil: UInt64 = 0
+        private var bucket = TokenBucket()
+
+        func opens(_ rate: Double?, at now: UInt64) -> UInt64 {
+            max(notBefore, patienceUntil, bucket.ready(rate, at: now))
+        }
+
+        mutating func pass(_ rate: Double?, at now: UInt64) { bucket.take(rate, at: now) }
+    }
+
+    /// Places where the state will find it.
+    struct Waiting {
+        /// True while it is in one of the queues.
+        var isQueued = false
+        /// Time of its earliest entry among the alarms; `max` for none.
+        var alarmAt: UInt64 = .max
+    }
+
+    /// Operational messages that wait for it.
+    struct Notices {
+        var queue: Deque<Notice> = []
+        /// The attempt at the first of them.
+        var attempt: UInt64?
+
+        var isEmpty: Bool { queue.isEmpty }
     }
 
     struct Notice {
@@ -80,20 +120,15 @@ final class Endpoint {
         self.number = number
         registered = Registered(webhook)
         id = webhook.id
-        mode = webhook.mode
-        takeOver()
+        terms = Terms(webhook)
     }
 
-    private func takeOver() {
-        mode = webhook.mode
-        topics = webhook.topics
-        timeout = webhook.limits.timeout
-        ratePerSecond = webhook.ratePerSecond
-        minInterval = webhook.limits.minInterval.nanoseconds
-        isRegistryDeliverable = webhook.isDeliverable
-    }
-
-    var isDeliverable: Bool { isRegistryDeliverable && health.disabledReason == nil && !isLeaving }
+    var mode: DeliveryMode { terms.mode }
+    var topics: [TopicName] { terms.topics }
+    /// Limit of an attempt.
+    var timeout: Duration { terms.timeout }
+    var minInterval: UInt64 { terms.minInterval }
+    var isDeliverable: Bool { terms.isDeliverable && health.disabledReason == nil && !isLeaving }
 
     /// Requests that may be under way at once; one only while it fails.
     var width: Int {
@@ -112,7 +147,7 @@ final class Endpoint {
 
     /// The attempts under way, whatever they are about.
     var attempts: [UInt64] {
-        lanes.flatMap { $0.tries.compactMap(\.attempt) } + [noticeAttempt].compactMap(\.self)
+        lanes.flatMap { $0.tries.compactMap(\.attempt) } + [notices.attempt].compactMap(\.self)
     }
 
     /// State that its owner sees.
@@ -144,7 +179,7 @@ final class Endpoint {
     /// What ``next(at:_:_:)`` says in the usual case, found without a look at the logs; nil where that must tell.
     func plain(at now: UInt64) -> ScopeLog.Heard? {
         guard mode == .latest, lanes.count == 1, notices.isEmpty, inFlight < width, isDeliverable,
-            max(notBefore, patienceUntil, bucket.ready(ratePerSecond, at: now)) <= now
+            gate.opens(terms.ratePerSecond, at: now) <= now
         else { return nil }
         return lanes.withUnsafeBufferPointer { $0[0].plain(at: now) }
     }
@@ -153,7 +188,7 @@ final class Endpoint {
     func next(at now: UInt64, _ logs: [Scope: ScopeLog], _ routes: [TopicName: TopicBinding]) -> Next {
         guard isDeliverable, inFlight < width else { return .nothing }
         let interest = ScopeLog.Interest(topics: topics, routes: routes)
-        let open = max(notBefore, patienceUntil, bucket.ready(ratePerSecond, at: now))
+        let open = gate.opens(terms.ratePerSecond, at: now)
         var due: (time: UInt64, next: Next) = (.max, .nothing)
         for step in lanes.indices {
             let index = (turn + step) % lanes.count
@@ -169,7 +204,7 @@ final class Endpoint {
             case .nothing: break
             }
         }
-        if noticeAttempt == nil, let notice = notices.first, max(notice.notBefore, now) < due.time {
+        if notices.attempt == nil, let notice = notices.queue.first, max(notice.notBefore, now) < due.time {
             due = notice.notBefore <= now ? (now, .notice) : (notice.notBefore, .wait(notice.notBefore))
         }
         if case .nothing = due.next { return .nothing }
@@ -194,36 +229,43 @@ final class Endpoint {
     /// Notes that this lane had its turn: the next call of `next` begins with the lane after it.
     func took(_ lane: Int) { turn = (lane + 1) % lanes.count }
 
+    /// Counts an attempt that begins.
+    func begins(at now: UInt64) {
+        gate.pass(terms.ratePerSecond, at: now)
+        inFlight += 1
+    }
+
     // MARK: Health
 
     /// Counts a failure and adds the time since the last one; a long time without attempts does not count as failing.
     func fails(at now: Moment, since start: Timestamp, _ pace: DeliveryConfiguration.Pace) {
         health.failedAttempts += 1
         if health.failingSince == nil { health.failingSince = start }
-        if failingMark > 0 {
-            health.failingTime += min(Int64(clamping: (now.monotonic - failingMark) / 1000), pace.longestWait)
+        if trouble.failingMark > 0 {
+            let time = Int64(clamping: (now.monotonic - trouble.failingMark) / 1000)
+            health.failingTime += min(time, pace.longestWait)
         }
-        failingMark = now.monotonic
+        trouble.failingMark = now.monotonic
     }
 
     /// Resets the health: earlier failures no longer count.
     func forgive() {
         health = JournalEntry.TargetHealth()
-        rejections = 0
-        failingMark = 0
-        goneSince = 0
-        notBefore = 0
+        trouble.rejections = 0
+        trouble.failingMark = 0
+        trouble.goneSince = 0
+        gate.notBefore = 0
     }
 
     /// A newer version does not end a backoff, but allows a try twice a minute.
     func pullForward(_ pace: DeliveryConfiguration.Pace, _ now: UInt64) {
         guard health.failures > 0 else { return }
-        notBefore = min(notBefore, max(now, lastFailureAt + pace.probeAfter.nanoseconds))
+        gate.notBefore = min(gate.notBefore, max(now, trouble.lastFailureAt + pace.probeAfter.nanoseconds))
     }
 
     /// Makes attempts due that wait only because earlier ones failed; a receiver's `Retry-After` stays.
     func hurry() {
-        notBefore = 0
+        gate.notBefore = 0
         for index in lanes.indices { lanes[index].hurry() }
     }
 }

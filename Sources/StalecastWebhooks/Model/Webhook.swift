@@ -17,10 +17,7 @@ package struct Webhook: Sendable, Equatable {
     /// Sent with every request besides the format's own; none of ``ReservedHeaders``.
     package var headers: [OutboundHeader]
     package var limits: WebhookLimits
-    /// Private CA, client certificate; nil for the system's trust and no certificate.
-    package var tls: OutboundTLS?
-    /// Addresses to which the name may lead, besides those the configuration allows.
-    package var profile: AddressPolicy.Profile
+    private var reach: Reach
     /// Settings of ``WebhookFormat/fcm``; nil for every other format.
     package var fcm: Webhook.FCMSettings?
     package var verification: Verification
@@ -28,15 +25,7 @@ package struct Webhook: Sendable, Equatable {
     package var description: String
     /// Stopped by the operator.
     package var isPaused: Bool
-    package let origin: Origin
-    package let createdAt: Timestamp
-    package var updatedAt: Timestamp
-    /// Counts up with every change, from 1; the source of the resource's etag.
-    package var generation: Int
-    /// Position in the history of the node that gave it a topic, at that time; on one node of several. What is later is
-    /// owed to it, however late the node that delivers hears of it. Topics from before there were several are not
-    /// there.
-    package var since: [TopicName: Cursor] = [:]
+    private var record: Record
 
     /// Place where it may be changed.
     package enum Origin: String, Sendable, Hashable {
@@ -62,16 +51,13 @@ package struct Webhook: Sendable, Equatable {
         self.mode = mode
         self.headers = headers
         self.limits = limits
-        self.tls = tls
-        self.profile = profile
+        reach = Reach(tls: tls, profile: profile)
         self.fcm = fcm
         self.verification = verification
         self.description = description
         self.isPaused = isPaused
-        self.origin = origin
-        self.createdAt = createdAt
-        self.updatedAt = updatedAt ?? createdAt
-        self.generation = generation
+        record = Record(
+            origin: origin, createdAt: createdAt, updatedAt: updatedAt ?? createdAt, generation: generation)
     }
 
     /// Whether deliveries may be sent as far as the registry is concerned; delivery may still have disabled it.
@@ -88,6 +74,51 @@ package struct Webhook: Sendable, Equatable {
 }
 
 extension Webhook {
+    /// How its receiver may be reached.
+    private struct Reach: Equatable {
+        var tls: OutboundTLS?
+        var profile: AddressPolicy.Profile
+    }
+
+    /// The registry's notes about it.
+    private struct Record: Equatable {
+        let origin: Origin
+        let createdAt: Timestamp
+        var updatedAt: Timestamp
+        var generation: Int
+        var since: [TopicName: Cursor] = [:]
+    }
+
+    /// Private CA, client certificate; nil for the system's trust and no certificate.
+    package var tls: OutboundTLS? {
+        get { reach.tls }
+        set { reach.tls = newValue }
+    }
+    /// Addresses to which the name may lead, besides those the configuration allows.
+    package var profile: AddressPolicy.Profile {
+        get { reach.profile }
+        set { reach.profile = newValue }
+    }
+
+    package var origin: Origin { record.origin }
+    package var createdAt: Timestamp { record.createdAt }
+    package var updatedAt: Timestamp {
+        get { record.updatedAt }
+        set { record.updatedAt = newValue }
+    }
+    /// Counts up with every change, from 1; the source of the resource's etag.
+    package var generation: Int {
+        get { record.generation }
+        set { record.generation = newValue }
+    }
+    /// Position in the history of the node that gave it a topic, at that time; on one node of several. What is later is
+    /// owed to it, however late the node that delivers hears of it. Topics from before there were several are not
+    /// there.
+    package var since: [TopicName: Cursor] {
+        get { record.since }
+        set { record.since = newValue }
+    }
+
     /// Settings that ``WebhookFormat/fcm`` needs besides the URL.
     package struct FCMSettings: Sendable, Hashable {
         /// Path of the service account's key file (JSON).

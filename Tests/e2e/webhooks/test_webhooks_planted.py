@@ -37,7 +37,7 @@ FAULTS = [
      "if isStale, verdict != .cancelled { return (attempt, take(verdict, endpoint, attempt, status, at: now)) }"),
     # A success elsewhere ends the patience a receiver asked for.
     ("impatience", 15, "DeliveryState+outcomes.swift", "if failures > 0 || endpoint.health.failingSince != nil {",
-     "endpoint.patienceUntil = 0"),
+     "endpoint.gate.patienceUntil = 0"),
     # Failing is measured by the wall clock, downtimes included.
     ("downtimeFails", 16, "Endpoint.swift", "failingMark = now.monotonic",
      "health.failingTime = now.wall.microseconds - (health.failingSince ?? now.wall).microseconds"),
@@ -86,7 +86,7 @@ def sources():
     pure = [WEBHOOKS / f"Delivery/{name}.swift" for name in (
         "ScopeLog", "TokenBucket", "Admission", "SequenceSet", "Lane", "Endpoint", "DeliveryState", "DeliveryState+changes",
         "DeliveryState+outcomes", "DeliveryState+figures", "RetryPolicy", "JournalEntry", "DeliveryTally",
-        "DeliveryConfiguration", "DeliveryAttempt", "AttemptResult", "DeliveryStatus")]
+        "DeliveryConfiguration", "DeliveryAttempt", "AttemptResult", "DeliveryStatus", "EndpointTable", "AttemptTable")]
     outbound = REPOSITORY / "Sources/StalecastOutbound"
     files = [*pure, *(WEBHOOKS / "Model").glob("*.swift"), *(REPOSITORY / "Sources/StalecastWire").glob("*.swift"),
              *(path for path in (REPOSITORY / "Sources/StalecastHub").rglob("*.swift") if path.stem != "SharedRollouts"),
