@@ -438,6 +438,7 @@ void stalecast_easy_free(CURL *easy) {
   if (!transfer) return;
   free(transfer->body);
   free(transfer->head);
+  free(transfer->sent);
   free(transfer);
 }
 
@@ -468,9 +469,21 @@ CURLcode stalecast_easy_set_blob(CURL *easy, CURLoption option, const void *byte
   return curl_easy_setopt(easy, option, bytes ? &blob : NULL);
 }
 
-CURLcode stalecast_easy_set_body(CURL *easy, const void *bytes, size_t count) {
-  CURLcode result = curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)count);
-  return result == CURLE_OK ? curl_easy_setopt(easy, CURLOPT_COPYPOSTFIELDS, bytes) : result;
+CURLcode stalecast_easy_set_body(stalecast_transfer *transfer, const void *bytes, size_t count, bool is_new) {
+  if (transfer->sent_capacity > kept_memory) {
+    free(transfer->sent);
+    transfer->sent = NULL;
+    transfer->sent_capacity = 0;
+  }
+  const uint8_t *before = transfer->sent;
+  if (!grow((void **)&transfer->sent, &transfer->sent_capacity, count ? count : 1)) return CURLE_OUT_OF_MEMORY;
+  if (count) memcpy(transfer->sent, bytes, count);
+  if (is_new || count != transfer->sent_length) {
+    curl_easy_setopt(transfer->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)count);
+    transfer->sent_length = count;
+  }
+  if (!is_new && before == transfer->sent) return CURLE_OK;
+  return curl_easy_setopt(transfer->easy, CURLOPT_POSTFIELDS, transfer->sent);
 }
 
 long stalecast_easy_long(CURL *easy, CURLINFO info) {

@@ -45,6 +45,27 @@ import Testing
         }
     }
 
+    @Test func oneHandleSendsEachPathAndBodyAsItIs() async throws {
+        try await OriginServer.serving({ .status(200, [], $0.body) }) { server in
+            try await EngineFixture.running { fixture in
+                // Longer than what a handle keeps, shorter, of the same length, none, and one after none.
+                let bodies = [String(repeating: "a", count: 100_000), "bbb", "ccc", "", nil, "ccc", "d"]
+                for (index, body) in bodies.enumerated() {
+                    let outcome = try await fixture.send("\(server.url)/hook/\(index % 3)?n=\(index / 3)") {
+                        $0.method = "POST"
+                        $0.body = body.map { Array($0.utf8) }
+                        $0.limits.maxBodyBytes = 200_000
+                    }
+                    #expect(outcome.text == body ?? "")
+                }
+                let targets = ["/0?n=0", "/1?n=0", "/2?n=0", "/0?n=1", "/1?n=1", "/2?n=1", "/0?n=2"]
+                #expect(server.requests.map(\.target) == targets.map { "/hook\($0)" })
+                #expect(server.requests.map(\.body) == bodies.map { $0 ?? "" })
+                #expect(fixture.engine.figures.handles == 1)
+            }
+        }
+    }
+
     @Test func connectionsAreKeptForTheNextRequestOfAnyHandle() async throws {
         try await OriginServer.serving({ _ in .status(204) }) { server in
             try await EngineFixture.running { fixture in

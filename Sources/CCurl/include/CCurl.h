@@ -58,6 +58,9 @@ typedef struct {
   uint8_t *body;
   size_t kept, capacity, limit, total;
   bool fail_when_longer;
+  // The request's body.
+  uint8_t *sent;
+  size_t sent_length, sent_capacity;
   // The head of the final answer as it came, at most 16 KiB of it.
   char *head;
   size_t head_length, head_capacity;
@@ -112,8 +115,9 @@ CURLcode stalecast_easy_set_text(CURL *easy, CURLoption option, const char *valu
 CURLcode stalecast_easy_set_pointer(CURL *easy, CURLoption option, const void *value);
 // The bytes are copied; NULL sets the default.
 CURLcode stalecast_easy_set_blob(CURL *easy, CURLoption option, const void *bytes, size_t count);
-// The bytes are copied.
-CURLcode stalecast_easy_set_body(CURL *easy, const void *bytes, size_t count);
+// Sets the body of a handle that is not in use; copies it into memory that serves one request after the other.
+// `is_new`: the handle's last request had none.
+CURLcode stalecast_easy_set_body(stalecast_transfer *transfer, const void *bytes, size_t count, bool is_new);
 
 long stalecast_easy_long(CURL *easy, CURLINFO info);
 int64_t stalecast_easy_time(CURL *easy, CURLINFO info);

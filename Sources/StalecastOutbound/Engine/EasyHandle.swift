@@ -16,8 +16,12 @@ final class EasyHandle {
     /// ``url`` in the form of libcurl, which is parsed once for each handle and not for each request.
     private var parsedURL: OpaquePointer?
     private var method = ""
+    /// Whether the last request had a body.
+    private var hadBody = false
     private var limits: OutboundLimits?
     private var tls = TLSFiles()
+    /// True while ``tls`` names no file.
+    private var isPlain = true
     private var policy: AddressPolicy?
     private var headers = HeaderList()
     private var addresses: UnsafeMutablePointer<curl_slist>?
@@ -47,7 +51,7 @@ final class EasyHandle {
         _ request: OutboundRequest, addresses: [IPAddress] = [], spent: Duration = .zero
     ) throws(OutboundFailure) {
         // Before anything is touched: what cannot be read must leave no half-set handle.
-        let files = try TLSFiles(request.tls, known: tls)
+        let files = request.tls == nil && isPlain ? nil : try TLSFiles(request.tls, known: tls)
         stalecast_transfer_reset(transfer)
         transfer.pointee.is_literal = !request.url.needsLookup
         // A handle that comes from another host has no connection to this one.
@@ -56,11 +60,11 @@ final class EasyHandle {
             policy = request.policy
         }
         key = request.handleKey
-        try setTLS(files)
+        if let files { try setTLS(files) }
         try setURL(request.url)
         try setAddresses(addresses, of: request.url)
         setLimits(spent == .zero ? request.limits : request.limits.after(spent))
-        setMethod(request)
+        try setMethod(request)
         try headers.set(request, easy)
     }
 
@@ -100,18 +104,21 @@ final class EasyHandle {
         limits = new
     }
 
-    private func setMethod(_ request: OutboundRequest) {
+    private func setMethod(_ request: OutboundRequest) throws(OutboundFailure) {
         if request.method != method {
             stalecast_easy_set_long(easy, CURLOPT_NOBODY, request.method == "HEAD" ? 1 : 0)
             if request.method != "HEAD" { stalecast_easy_set_long(easy, CURLOPT_HTTPGET, 1) }
             stalecast_easy_set_text(easy, CURLOPT_CUSTOMREQUEST, request.method)
             method = request.method
+            hadBody = false
         }
         guard let body = request.body else {
             if request.method != "HEAD" { stalecast_easy_set_long(easy, CURLOPT_HTTPGET, 1) }
+            hadBody = false
             return
         }
-        body.withUnsafeBytes { _ = stalecast_easy_set_body(easy, $0.baseAddress ?? UnsafeRawPointer(easy), $0.count) }
+        try check(body.withUnsafeBytes { stalecast_easy_set_body(transfer, $0.baseAddress, $0.count, !hadBody) })
+        hadBody = true
     }
 
     /// Blobs: a file's name would have libcurl read it at each handshake, on this thread and blocking, and notice no
@@ -126,6 +133,7 @@ final class EasyHandle {
         try check(stalecast_easy_set_long(easy, CURLOPT_SSL_VERIFYPEER, peer))
         try check(stalecast_easy_set_long(easy, CURLOPT_SSL_VERIFYHOST, host))
         tls = new
+        isPlain = new == TLSFiles()
     }
 
     private func setBlob(_ option: CURLoption, _ file: LocalFile?) throws(OutboundFailure) {

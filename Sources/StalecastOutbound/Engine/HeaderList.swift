@@ -26,10 +26,11 @@ struct HeaderList {
         if request.body != nil, !hasContentType, !request.headers.contains(where: \.isContentType) {
             add("Content-Type:\0")
         }
+        let before = lines.first
         guard stalecast_headers_set(&lines, text, text.count, starts, starts.count) else {
             throw OutboundFailure(.other, detail: "out of memory")
         }
-        stalecast_easy_set_pointer(easy, CURLOPT_HTTPHEADER, lines.first)
+        if lines.first != before { stalecast_easy_set_pointer(easy, CURLOPT_HTTPHEADER, lines.first) }
     }
 
     mutating func free() { stalecast_headers_free(&lines) }

@@ -24,8 +24,8 @@ final class OutboundLoop: @unchecked Sendable {
     /// Requests that wait for their host's addresses, with the timer that ends the wait.
     private var unresolved: [OutboundEngine.Ticket: (request: RunningRequest, timer: UInt64)] = [:]
     private var lookups: NameLookups
-    /// Commands that the thread gives to itself.
-    private var own: [LoopInbox.Command] = []
+    /// Commands that the thread gives to itself, and memory for the next ones.
+    private var own: (commands: [LoopInbox.Command], spare: [LoopInbox.Command]) = ([], [])
     private var tally = OutboundEngine.Figures()
     private var ending: (deadline: UInt64, done: [@Sendable () -> Void])?
 
@@ -52,7 +52,7 @@ final class OutboundLoop: @unchecked Sendable {
 
     func give(_ command: LoopInbox.Command, wakes: Bool = true) {
         if isCurrent {
-            own.append(command)
+            own.commands.append(command)
         } else if !inbox.put(command, wakes: wakes) {
             refuse(command)
         }
@@ -88,15 +88,18 @@ final class OutboundLoop: @unchecked Sendable {
     }
 
     private func obeyOwn() {
-        while !own.isEmpty {
-            let commands = own
-            own = []
-            commands.forEach(obey)
+        while !own.commands.isEmpty {
+            var commands: [LoopInbox.Command] = []
+            swap(&commands, &own.spare)
+            swap(&commands, &own.commands)
+            for command in commands { obey(command) }
+            commands.removeAll(keepingCapacity: commands.count <= 1024)
+            swap(&commands, &own.spare)
         }
     }
 
     private func wait(_ events: inout [epoll_event]) {
-        let timeout = own.isEmpty && inbox.fallAsleep() ? millisecondsToWait() : 0
+        let timeout = own.commands.isEmpty && inbox.fallAsleep() ? millisecondsToWait() : 0
         let count = events.withUnsafeMutableBufferPointer {
             epoll_wait(shelves.epoll, $0.baseAddress, Int32($0.count), timeout)
         }
@@ -181,6 +184,8 @@ extension OutboundLoop {
                 complete(Unmanaged<RunningRequest>.fromOpaque(context).takeUnretainedValue(), code)
             }
         }
+        // What follows from all of these answers is done together.
+        obeyOwn()
         while running.count < configuration.maxInFlight, let request = waiting.popFirst() { admit(request) }
     }
 
@@ -199,7 +204,6 @@ extension OutboundLoop {
         }
         if needsAddresses, request.addresses.isEmpty, ending == nil { return lookUp(request) }
         request.completion(outcome)
-        obeyOwn()
     }
 
     private func lookUp(_ request: RunningRequest) {
@@ -297,6 +301,7 @@ extension OutboundLoop {
         for request in Array(running.values) {
             request.isCancelled = true
             complete(request, CURLE_ABORTED_BY_CALLBACK)
+            obeyOwn()
         }
         while let request = waiting.popFirst() ?? unresolved.keys.first.flatMap(endWait) {
             conclude(request, .failed(OutboundFailure(.cancelled)))
@@ -305,8 +310,8 @@ extension OutboundLoop {
         // A timer's owner often holds the engine: with its timers an engine that ended would keep its descriptors for
         // ever.
         timers = TimerHeap()
-        let left = own + inbox.close()
-        own = []
+        let left = own.commands + inbox.close()
+        own = ([], [])
         thread.store(0, ordering: .relaxed)
         left.forEach(refuse)
         ending?.done.forEach { $0() }

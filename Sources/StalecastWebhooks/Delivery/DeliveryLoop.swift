@@ -23,8 +23,16 @@ final class DeliveryLoop: @unchecked Sendable {
     private var spare: (actions: [DeliveryState.Action], entries: [JournalEntry]) = ([], [])
     private var sums: (phases: OutboundOutcome.Phases, reusedConnections: Int) = (OutboundOutcome.Phases(), 0)
     private var timer: (time: UInt64, timer: OutboundConfiguration.Timer)?
-    private var tick = (isPlanned: false, isUnderWay: false)
+    private var plans = Plans()
     private var isStopped = false
+
+    private struct Plans {
+        var tick = false
+        /// True while actions wait for the end of the engine's turn.
+        var carryingOut = false
+        /// True within a tick.
+        var isTicking = false
+    }
 
     /// Queue on which the store's older versions are read.
     static let readings = DispatchQueue(label: "stalecast.deliveries.history")
@@ -70,6 +78,16 @@ final class DeliveryLoop: @unchecked Sendable {
         engine.at(OutboundEngine.now() + Self.sweepEvery) { self.sweep() }
     }
 
+    /// Carries out what follows from all answers of the engine's turn together.
+    private func carryOutSoon() {
+        if plans.carryingOut { return }
+        plans.carryingOut = true
+        engine.perform {
+            self.plans.carryingOut = false
+            self.carryOut()
+        }
+    }
+
     private func carryOut() {
         var (actions, entries): ([DeliveryState.Action], [JournalEntry]) = ([], [])
         swap(&actions, &spare.actions)
@@ -95,11 +113,11 @@ final class DeliveryLoop: @unchecked Sendable {
 
     /// A tick, once per turn of the loop however much has happened, or when the next alarm is due.
     private func plan() {
-        guard !isStopped, !tick.isPlanned, let next = state.nextTick else { return }
+        guard !isStopped, !plans.tick, let next = state.nextTick else { return }
         if next == 0 {
-            tick.isPlanned = true
+            plans.tick = true
             // After a full turn, answers that are there are taken first.
-            if tick.isUnderWay {
+            if plans.isTicking {
                 engine.at(OutboundEngine.now()) { self.passTime() }
             } else {
                 engine.perform { self.passTime() }
@@ -115,10 +133,10 @@ final class DeliveryLoop: @unchecked Sendable {
     }
 
     private func passTime() {
-        tick.isPlanned = false
-        tick.isUnderWay = true
+        plans.tick = false
+        plans.isTicking = true
         if !isStopped { take { $0.tick(at: Self.now) } }
-        tick.isUnderWay = false
+        plans.isTicking = false
     }
 
     private func read(_ id: UInt64, _ scope: Scope, _ after: CommitSequence) {
@@ -187,7 +205,8 @@ final class DeliveryLoop: @unchecked Sendable {
         let name = outcome.result.className
         let verdict = Verdict(outcome, pace, at: now.wall)
         let result = AttemptResult(outcome)
-        let ended = take { $0.finished(id, verdict, status: outcome.status, named: name, result, at: now) }
+        let ended = state.finished(id, verdict, status: outcome.status, named: name, result, at: now)
+        carryOutSoon()
         guard let (attempt, next) = ended else { return }
         sums.phases.add(outcome.phases)
         if outcome.reusedConnection { sums.reusedConnections += 1 }

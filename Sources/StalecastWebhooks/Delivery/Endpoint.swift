@@ -176,7 +176,7 @@ final class Endpoint {
         mode == .latest && notices.isEmpty && lanes.count == 1 && lanes.withUnsafeBufferPointer { $0[0].isQuiet }
     }
 
-    /// What ``next(at:_:_:)`` says in the usual case, found without a look at the logs; nil where that must tell.
+    /// Version that ``next(at:_:_:)`` would send, found without a look at the logs; nil where that must tell.
     func plain(at now: UInt64) -> ScopeLog.Heard? {
         guard mode == .latest, lanes.count == 1, notices.isEmpty, inFlight < width, isDeliverable,
             gate.opens(terms.ratePerSecond, at: now) <= now

@@ -40,7 +40,7 @@ struct EndpointTable {
         return byNumber.removeValue(forKey: number)
     }
 
-    /// What should agree and does not.
+    /// Everything that should agree and does not, in sentences.
     var problems: [String] {
         var problems: [String] = []
         if numbers.count != byNumber.count { problems.append("\(numbers.count) names for \(byNumber.count) webhooks") }

@@ -89,10 +89,13 @@ extension OutboundOutcome.Result {
     /// Class that metrics count: `2xx` to `5xx`, or the reason of a failure.
     var className: String {
         switch self {
-        case .answered(let status, _, _, _): (200...599).contains(status) ? "\(status / 100)xx" : "other_status"
+        case .answered(let status, _, _, _):
+            (200...599).contains(status) ? Self.classNames[status / 100 - 2] : "other_status"
         case .failed(let failure): failure.reason.rawValue
         }
     }
+
+    private static let classNames = ["2xx", "3xx", "4xx", "5xx"]
 }
 
 extension Webhook {

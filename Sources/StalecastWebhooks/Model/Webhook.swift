@@ -74,7 +74,7 @@ package struct Webhook: Sendable, Equatable {
 }
 
 extension Webhook {
-    /// How its receiver may be reached.
+    /// Rules for connections to its receiver.
     private struct Reach: Equatable {
         var tls: OutboundTLS?
         var profile: AddressPolicy.Profile

@@ -1,10 +1,23 @@
 import Foundation
 import StalecastOutbound
+import StalecastTestSupport
 import StalecastWebhooks
 import StalecastWire
 import Testing
 
 @Suite struct RegistryTests {
+    @Test func anIdIsReadAsItIsPrintedAndSortsAsItsText() {
+        var random = SeededRandom(seed: 7)
+        let ids = (0..<200).map { _ in WebhookID.random(using: &random) }
+        #expect(ids.allSatisfy { WebhookID($0.description) == $0 && $0.description.utf8.count == 23 })
+        #expect(ids.sorted().map(\.description) == ids.map(\.description).sorted())
+        #expect(WebhookID("wh_abcdefghij234567wxyz")?.description == "wh_abcdefghij234567wxyz")
+        for text in [
+            "", "wh_", "abcdefghij234567wxyz", "wh_abcdefghij234567wxy", "wh_abcdefghij234567wxyza",
+            "wh_abcdefghij134567wxyz", "wh_abcdefghij834567wxyz", "wh_Abcdefghij234567wxyz", "wh_abcdefghij23456 wxyz",
+        ] { #expect(WebhookID(text) == nil, "\(text)") }
+    }
+
     @Test func whatIsRegisteredIsThereAfterARestart() async throws {
         let fixture = try RegistryFixture()
         let registry = try fixture.open()
