@@ -105,8 +105,8 @@ struct CommitPath {
             board: board, herds: configuration.herdWindows, propagation: RolloutTracker(configuration.clients))
     }
 
-    /// Resumes versions that were still spreading when the previous process ended; their clients are counted as they
-    /// reconnect.
+    /// Resumes versions that were spreading, or whose clients had left, when the previous process ended. Their clients
+    /// are counted as they reconnect.
     private static func resumePropagation(
         _ hub: Hub, _ store: TemplateStore, _ configuration: Configuration
     ) throws {

@@ -51,6 +51,16 @@ import Testing
         #expect(carrier.audience.inconsistencies() == [])
     }
 
+    @Test func aClientWhoseSocketTookNothingWasNotTold() throws {
+        let carrier = MemoryCarrier()
+        let (dead, told) = (try carrier.stream("topic=PUSH_RC&client=a"), try carrier.stream("topic=PUSH_RC&client=b"))
+        dead.isDead = true
+        carrier.publish()
+        carrier.hangUp(told)
+        let clients = try #require(carrier.hub.propagation.propagation(of: LiveEdge.scope)).clients
+        #expect(clients.audience == 2 && clients.left == 1 && clients.lost == 0, "the other may come back")
+    }
+
     @Test func streamsThatAcknowledgedNothingAreCountedOnlyWhereTheKernelWasAsked() throws {
         let carrier = MemoryCarrier()
         let slow = try carrier.stream()

@@ -78,6 +78,33 @@ import Testing
         crowd.join("goes", have: 2)
         crowd.fetch("stays", 2)
         #expect(crowd.book.propagation(of: .demo, 1)?.state == .left && crowd.clients(1).lost == 1)
+        crowd.fetch("goes", 2, active: 2)
+        #expect(crowd.clients(1).active == 0 && crowd.clients(1).fetched == 1)
+    }
+
+    /// Nothing is known of the others, so that one client is no share of the audience.
+    @Test func oneLostClientAmongAnonymousStreamsIsNoLossOfTheVersion() {
+        let crowd = Crowd()
+        let loop = crowd.book.addLoop()
+        crowd.join("a")
+        crowd.publish(1)
+        var counts = StreamCounts()
+        (counts.streams, counts.left) = (1000, 1)
+        crowd.book.note(counts, of: loop, in: .demo, 1)
+        crowd.leave("a")
+        crowd.wait(11_000)
+        #expect(crowd.clients().lost == 1 && crowd.book.propagation(of: .demo)?.state == .converged)
+    }
+
+    /// After a restart it may have the version and not have said so.
+    @Test func aClientThatSaidNothingAfterARestartIsNotLost() {
+        let crowd = Crowd()
+        crowd.book.resume(.make(7), on: [crowd.hub.board.push])
+        crowd.join("silent")
+        crowd.join("old", have: 6)
+        for name in ["silent", "old"] { crowd.leave(name) }
+        crowd.wait(11_000)
+        #expect(crowd.clients().left == 2 && crowd.clients().lost == 1 && crowd.clients().unknown == 0)
     }
 
     @Test func clientsThatWereNotToldDoNotCountAgainstTheVersion() throws {

@@ -10,6 +10,8 @@ struct Reach {
     var probes: [Scope: Probe] = [:]
     /// Streams and polls whose clients say who they are, by what the book knows these by.
     var identities: [Int32: [UInt64]] = [:]
+    /// Doomed streams, each with the sequence of the first version that its socket took nothing of.
+    var untold: [Int32: CommitSequence] = [:]
 
     /// Result of asking the kernel what the peers of a scope's newest version have acknowledged.
     struct Probe {
@@ -40,7 +42,9 @@ extension Audience {
             backlogs[index]?.unsentSince = since(index)
         }
         for (index, _) in doomed where members.hears(index, topics) {
-            reach.rollouts.left(since(index)...range.upperBound) { members.hears(index, $0) }
+            let first = since(index)
+            reach.untold[index] = min(reach.untold[index] ?? .max, first)
+            reach.rollouts.left(first...range.upperBound) { members.hears(index, $0) }
         }
     }
 

@@ -140,7 +140,9 @@ extension Carrier {
         let slot = slots[index]
         var untold: CommitSequence?
         switch slot.pointee.phase {
-        case .doomed: untold = audience.countUntold(index)
+        case .doomed:
+            let noted = audience.reach.untold.removeValue(forKey: index)
+            untold = [audience.countUntold(index), noted].compactMap { $0 }.min()
         case .direct, .stream:
             audience.tally.streams -= 1
             untold = audience.countUntold(index)

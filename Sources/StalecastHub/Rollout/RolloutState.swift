@@ -320,8 +320,8 @@ struct RolloutState {
             let number = rollout.number
             // A client that left without a version counts for it again once it has it. If it came back with a newer
             // one, the older one may be why it went.
-            if before.gone & rollout.bit != 0, before.fetched < number {
-                guard fetched == number else { continue }
+            if before.gone & rollout.bit != 0 {
+                guard before.fetched < number, fetched == number else { continue }
                 rollouts[scope]?[index].reenter(&table.entries[place])
             }
             let gets = before.fetched < number && fetched >= number
@@ -347,9 +347,13 @@ struct RolloutState {
                 departures.append(key, at: table.entries[place].seen)
             } else {
                 table.entries[place].isPresent = false
-                let seen = table.entries[place].seen
-                // It may have been gone when the version was announced.
-                part(place, at: now) { [began] in seen >= Self.tenths($0.startedAt, since: began) }
+                let (seen, fetched) = (table.entries[place].seen, table.entries[place].fetched)
+                part(place, at: now) { [began] in
+                    // After a restart the client may have the version and not have said so.
+                    if $0.isPartial, fetched == 0 { return false }
+                    // It may have been gone when the version was announced.
+                    return seen >= Self.tenths($0.startedAt, since: began)
+                }
             }
         }
         // Every ten minutes.

@@ -99,7 +99,7 @@ package struct RolloutStatus: Sendable, Hashable {
     /// State when each client of the audience has the version or went.
     var endState: State {
         if clients.audience == 0, streams.streams == 0, streams.polls == 0 { return .noAudience }
-        if clients.fetched * 100 < clients.expected * 99 { return .left }
+        if !isMostlyAnonymous, clients.fetched * 100 < clients.expected * 99 { return .left }
         let hasNone =
             clients.audience > 0 && !isMostlyAnonymous
             ? clients.awaited == 0
