@@ -14,8 +14,9 @@ package final class Authorizer: Sendable {
     private let hasCertificates = Atomic<Bool>(false)
 
     /// - Parameters:
-    /// - bootstrap: the control token's digest; nil admits no such token. - remembered: number of tokens, of
-    /// certificates and of answers of the hook that are kept, besides those that ``hold(_:)`` keeps.
+    ///   - bootstrap: the control token's digest; nil admits no such token.
+    ///   - remembered: number of tokens, of certificates and of answers of the hook that are kept, besides those that
+    ///     ``hold(_:)`` keeps.
     package init(
         bootstrap: SecretDigest? = nil, remembering remembered: Int = PrincipalNumbers.capacity,
         clock: @escaping @Sendable () -> Timestamp = Timestamp.now

@@ -25,7 +25,8 @@ extension Call {
         var object = found.json(hasCurve: true)
         let newest = control.store.currentTemplates[resource.scope]?.change
         if newest?.version == found.version, let keys = newest?.changedKeys { object.set(changedKeys: keys) }
-        if wanted == nil { object["release"] = newestRelease(of: resource) }
+        let release = newestRelease(of: resource)
+        if wanted == nil || release?["versionNumber"]?.versionNumber == found.version { object["release"] = release }
         guard found.isFromMemory else { return json(object) }
         if found.isPartial { object["beforeRestart"] = try await beforeRestart(found.version, of: resource) }
         object["herd"] = control.hub.herd(of: resource.scope)?.json

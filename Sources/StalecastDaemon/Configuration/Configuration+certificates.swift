@@ -39,8 +39,8 @@ extension Configuration {
         case .invalid(let sentence):
             return [
                 CertificateFault(
-                    key: key, file: file, sentence: "\(file) \(sentence): put a valid one in its place", isInvalid: true
-                )
+                    key: key, file: file,
+                    sentence: Self.joined("\(file) \(sentence)", "put a valid one in its place"), isInvalid: true)
             ]
         }
     }
@@ -51,12 +51,17 @@ extension Configuration {
         let judgements = authorities.map { CertificateTerm([$0]).judgement(at: now) }
         let areAllInvalid = judgements.allSatisfy { if case .invalid = $0 { true } else { false } }
         return judgements.compactMap(\.sentence).map {
-            CertificateFault(
+            let sentence = "an authority of clients in \(file) \($0)"
+            return CertificateFault(
                 key: key, file: file,
-                sentence: "an authority of clients in \(file) \($0)"
-                    + (areAllInvalid ? ": no client's certificate is accepted" : ""),
+                sentence: areAllInvalid ? Self.joined(sentence, "no client's certificate is accepted") : sentence,
                 isInvalid: areAllInvalid)
         }
+    }
+
+    /// Adds a consequence to a judgement, which may be a question about the clock.
+    private static func joined(_ judgement: String, _ consequence: String) -> String {
+        judgement.hasSuffix("?") ? "\(judgement) If so, \(consequence)" : "\(judgement): \(consequence)"
     }
 
     private static func chain(of file: String) -> [NIOSSLCertificate]? {
