@@ -7,12 +7,12 @@ import Testing
 @Suite("Console", .timeLimit(.minutes(5)))
 struct ConsoleTests {
     /// The compressed size of everything a browser loads, in bytes.
-    private static let budget = 64 * 1024
+    private static let budget = 66 * 1024
 
     @Test func allOfItIsSmall() {
         let sum = ConsoleFiles.all.values.reduce(0) { $0 + $1.packed.count }
         #expect(sum <= Self.budget, "\(sum) bytes")
-        #expect(ConsoleFiles.all.count <= 21, "each is a request")
+        #expect(ConsoleFiles.all.count <= 22, "each is a request")
     }
 
     @Test func noTextBecomesMarkupAndNothingIsForeign() {
