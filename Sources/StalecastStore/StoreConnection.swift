@@ -1,3 +1,4 @@
+import Dispatch
 import GRDB
 import GRDBSQLite
 import Synchronization
@@ -25,6 +26,13 @@ struct StoreConnection: Sendable {
         try pool.write(AuditTable.create)
     }
 
+    /// Does work on the writer after everything that waits for its queue now. GRDB's own queue is worked off until it is
+    /// empty before ``WriterQueue/queue`` below it goes on. Work that put itself there again would keep a checkpoint, and
+    /// a publish that has the queue, waiting for as long as publishes overlap.
+    func inTurn(_ work: @escaping @Sendable (Database) -> Void) {
+        writer.queue.async { [pool] in pool.asyncWriteWithoutTransaction(work) }
+    }
+
     /// DatabasePool itself sets `synchronous = NORMAL`, after everything `Configuration.prepareDatabase` could do, and
     /// with it a power cut would take acknowledged versions.
     private static func makeDurable(_ pool: DatabasePool) throws {
@@ -40,8 +48,8 @@ struct StoreConnection: Sendable {
     }
 }
 
-/// Length of the write-ahead log, as SQLite tells it after each commit. The file does not tell it: it keeps its size, so
-/// that a commit overwrites blocks that are there already.
+/// Length of the write-ahead log, as SQLite tells it after each commit. The file's size is no measure: a checkpoint does
+/// not change it, and commits overwrite what is there.
 final class LogLength: Sendable {
     private let pages = Atomic<Int64>(0)
     /// A page of SQLite's default size, with its header in the log.

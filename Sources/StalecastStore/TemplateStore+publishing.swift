@@ -80,7 +80,7 @@ extension TemplateStore {
             let isFirst = state.withLock {
                 $0.queue(QueuedPublish(candidate: candidate, audit: .current, done: continuation))
             }
-            if isFirst { database.asyncWriteWithoutTransaction { self.commitQueued($0) } }
+            if isFirst { connection.inTurn { self.commitQueued($0) } }
         }
         return try result.get()
     }
@@ -98,7 +98,7 @@ extension TemplateStore {
         }
         checkpointIfDue(because: results.last)
         // The rest waits behind other work of the writer.
-        if hasMore { database.asyncWriteWithoutTransaction { self.commitQueued($0) } }
+        if hasMore { connection.inTurn { self.commitQueued($0) } }
     }
 
     /// Durable, visible, announced: in this order, before the next publish begins. A candidate that concerns a release

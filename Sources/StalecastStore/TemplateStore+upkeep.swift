@@ -9,7 +9,7 @@ extension TemplateStore {
     /// not published to still ages. Returns at once; the work is done on the writer's queue.
     package func beginSweep() {
         guard state.withLock({ $0.refusal == nil }) else { return }
-        database.asyncWriteWithoutTransaction { db in self.sweep(db) }
+        connection.inTurn { db in self.sweep(db) }
     }
 
     private static let removalsPerSweep = 64
@@ -58,10 +58,8 @@ extension TemplateStore {
         let isFull = Self.isDiskFull(result)
         let size = isFull ? FileOperation.size(directory.writeAheadLog) ?? 0 : connection.logLength.bytes
         guard isFull && size > 0 || state.withLock({ size >= $0.checkpointAt }) else { return }
-        // By way of the queue, so that a publish that runs on it is answered first.
-        connection.writer.queue.async {
-            self.database.asyncWriteWithoutTransaction { self.checkpoint($0, size: size, givesSpaceBack: isFull) }
-        }
+        // In turn, so that a publish that runs on the writer's queue is answered first.
+        connection.inTurn { self.checkpoint($0, size: size, givesSpaceBack: isFull) }
     }
 
     /// The log's file keeps its size, and the next commits overwrite it: they change no size, which the disk would have
