@@ -71,15 +71,20 @@ final class EasyHandle {
     /// Sets the text as well: libcurl keeps the first URL's text otherwise, and names it in what it says.
     private func setURL(_ new: OutboundURL) throws(OutboundFailure) {
         guard new != url else { return }
-        guard let parsed = curl_url(), curl_url_set(parsed, CURLUPART_URL, new.text, 0) == CURLUE_OK else {
-            throw OutboundFailure(.other, detail: "out of memory")
+        guard let parsed = curl_url() else { throw OutboundFailure(.other, detail: "out of memory") }
+        do throws(OutboundFailure) {
+            guard curl_url_set(parsed, CURLUPART_URL, new.text, 0) == CURLUE_OK else {
+                throw OutboundFailure(.other, detail: "out of memory")
+            }
+            try check(stalecast_easy_set_text(easy, CURLOPT_URL, new.text))
+            try check(stalecast_easy_set_pointer(easy, CURLOPT_CURLU, UnsafeRawPointer(parsed)))
+        } catch {
+            // libcurl points to the former one.
+            curl_url_cleanup(parsed)
+            throw error
         }
-        let former = parsedURL
-        parsedURL = parsed
-        url = new
-        try check(stalecast_easy_set_text(easy, CURLOPT_URL, new.text))
-        try check(stalecast_easy_set_pointer(easy, CURLOPT_CURLU, UnsafeRawPointer(parsed)))
-        curl_url_cleanup(former)
+        curl_url_cleanup(parsedURL)
+        (parsedURL, url) = (parsed, new)
     }
 
     /// libcurl tries them in this order. They are for this request: one without addresses takes nothing from the cache,

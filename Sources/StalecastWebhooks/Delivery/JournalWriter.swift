@@ -96,7 +96,7 @@ struct JournalWriter {
 
     /// - Returns: where the webhook stands in ``held``.
     private mutating func hold(_ id: WebhookID) -> Int {
-        // The cursor and the attempt of one delivery follow each other.
+        // In a turn with one answer its cursor follows its attempt.
         if let last = held.last, last.id == id { return held.count - 1 }
         if let place = places[id] { return place }
         places[id] = held.count

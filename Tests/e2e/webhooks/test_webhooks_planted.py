@@ -39,7 +39,7 @@ FAULTS = [
     ("impatience", 15, "DeliveryState+outcomes.swift", "if failures > 0 || endpoint.health.failingSince != nil {",
      "endpoint.gate.patienceUntil = 0"),
     # Failing is measured by the wall clock, downtimes included.
-    ("downtimeFails", 16, "Endpoint.swift", "failingMark = now.monotonic",
+    ("downtimeFails", 16, "Endpoint.swift", "trouble.failingMark = now.monotonic",
      "health.failingTime = now.wall.microseconds - (health.failingSince ?? now.wall).microseconds"),
     # The cursor stays where it is when a gap was told.
     ("forgottenGaps", 17, "Lane.swift", "let begun = tries.map(\\.sequence).filter {", "return (gap, [])"),
