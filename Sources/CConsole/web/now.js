@@ -14,7 +14,7 @@ export function show({content, scope, offer, fresh, link, status}) {
   if (!knows("propagation:watch")) offer(null, `stalecast status`)
   const own = new OwnCurve()
   const mayRollBack = may(scope, "publish") && !scope.fedBy && !scope.needsApproval
-  let latest, told, listening, changesOf, listed, rows = []
+  let latest, told, listening, changesOf, listed, newest, aboutOf, rows = []
 
   function take(seen) {
     if (seen.versionNumber !== latest?.versionNumber) own.begin(seen)
@@ -32,10 +32,11 @@ export function show({content, scope, offer, fresh, link, status}) {
     }
     // Events lack the names too; what is there stays, with the focus that may be in it.
     if (changesOf !== seen.versionNumber) {
-      replace(changes, seen.changedKeys ? changed(seen, link, mayRollBack) : null)
+      replace(changes, seen.changedKeys ? changed(seen, link) : null)
       if (seen.changedKeys) compare(seen)
     }
     if (seen.changedKeys) changesOf = seen.versionNumber
+    showStory()
     const age = seen.ageSeconds ?? own.age(seen)
     replace(head, headline(seen, listening, link))
     const curve = seen.curve ?? own.take(seen, age)
@@ -51,19 +52,40 @@ export function show({content, scope, offer, fresh, link, status}) {
     if (listed !== stage) list(stage)
   }
 
-  /** Reads the last versions. After a failure it is repeated with what is heard three seconds later. */
+  /** Says who published the newest version, and leads back. What is there stays, with the focus that may be in it. */
+  function showStory() {
+    if (newest?.versionNumber !== latest.versionNumber) {
+      if (aboutOf) replace(about)
+      return aboutOf = undefined
+    }
+    const back = mayRollBack ? wayBack(latest, newest) : null
+    const of = `${newest.versionNumber} ${back}`
+    if (aboutOf === of) return
+    aboutOf = of
+    replace(about, story(newest, back && h("a", {href: link("versions", {rollback: back})}, `roll back to version ${back} …`)))
+  }
+
+  /**
+   * Reads the last versions. What is asked for later wins, whichever answer comes last. After a failure it is repeated
+   * with what is heard three seconds later.
+   */
   async function list(stage) {
     listed = stage
     try {
       const authors = (await read(path(scope, ":listVersions?pageSize=12"))).versions ?? []
-      replace(about, story(authors.find(one => one.versionNumber === latest.versionNumber)))
+      if (listed !== stage) return
+      newest = authors.find(one => one.versionNumber === latest.versionNumber)
+      showStory()
       if (knows("propagation:list")) {
         const of = new Map(authors.map(one => [one.versionNumber, one]))
-        rows = (await read(path(scope, "/propagation:list?pageSize=12"))).propagations.map(row => ({...of.get(row.versionNumber), ...row}))
+        const {propagations} = await read(path(scope, "/propagation:list?pageSize=12"))
+        if (listed !== stage) return
+        rows = propagations.map(row => ({...of.get(row.versionNumber), ...row}))
       } else rows = authors
       versions.update(rows)
       if (!past.contains(versions)) replace(past, h("h2", null, "Last versions"), versions)
     } catch (error) {
+      if (listed !== stage) return
       setTimeout(() => { if (listed === stage) listed = undefined }, 3000)
       if (error.status) replace(past, state("error", error.message))
     }
@@ -131,12 +153,17 @@ export function show({content, scope, offer, fresh, link, status}) {
   return () => ends.forEach(end => end())
 }
 
-/** Author and description of a version; nothing where neither is known. */
-function story(version) {
-  const user = who(version)
-  if (!user && !version?.description) return null
+/** Author and description of a version, and a way back; nothing where none is known. */
+function story(version, back) {
+  const user = who(version), isTold = user || version.description
+  if (!isTold && !back) return null
   return h("p", {class: "quiet"}, user ? ["published by ", given(user, 80)] : null, user && version.description ? ": " : null,
-    version.description ? given(version.description, 200) : null)
+    version.description ? given(version.description, 200) : null, isTold && back ? " · " : null, back)
+}
+
+/** The version that a rollback of the newest leads to. After a rollback that is the version just taken back: there is none. */
+function wayBack({versionNumber, previousVersionNumber, release}, {rollbackSource}) {
+  return Number(previousVersionNumber) && !Number(rollbackSource) && release?.versionNumber !== versionNumber ? previousVersionNumber : null
 }
 
 const who = version => version?.updateUser?.name || version?.updateUser?.email || ""
@@ -149,15 +176,13 @@ function keyList({changedKeys, changedKeyCount}) {
 }
 
 /** Which parameters a version changed, with the way to their values; nothing where none did. */
-function changed({changedKeys, changedKeyCount, versionNumber, previousVersionNumber, release}, link, mayRollBack) {
+function changed({changedKeys, changedKeyCount, versionNumber, previousVersionNumber}, link) {
   const before = Number(previousVersionNumber) ? previousVersionNumber : null
-  const back = before && mayRollBack && !(release?.versionNumber === versionNumber)
-    ? [" · ", h("a", {href: link("versions", {rollback: before})}, `roll back to version ${before} …`)] : null
-  if (!changedKeys.length) return back ? h("p", {class: "quiet"}, "changed no parameter", back) : null
+  if (!changedKeys.length) return null
   const shown = changedKeys.slice(0, 6)
   return h("p", {class: "quiet"}, "changed ", shown.map((key, place) => [place ? ", " : "", h("code", null, given(key, 60))]),
     changedKeyCount > shown.length ? ` and ${count(changedKeyCount - shown.length)} more` : null,
-    before ? [" · ", h("a", {href: link("versions", {from: before, to: versionNumber})}, "compare")] : null, back)
+    before ? [" · ", h("a", {href: link("versions", {from: before, to: versionNumber})}, "compare")] : null)
 }
 
 const total = subscribers => Object.values(subscribers).reduce((sum, number) => sum + number, 0)
@@ -184,7 +209,7 @@ export function failing(status, link) {
 export const everywhere = () => new Set((session.scopes ?? []).map(scope => scope.project)).size > 1 ? "all projects counted" : ""
 
 function audiences(seen) {
-  const clients = seen.clients?.audience ? reach(seen).whole : 0, streams = seen.streams.audience - (seen.streams.left ?? 0)
+  const far = reach(seen), clients = far.noun === "client" ? far.whole : 0, streams = seen.streams.audience - (seen.streams.left ?? 0)
   return {sent: streams, received: streams, ...(clients ? {fetched: clients, active: clients} : {})}
 }
 
@@ -193,7 +218,7 @@ function headline(seen, listening, link) {
   const version = h("b", null, `version ${seen.versionNumber}`)
   const badge = seen.state ? [" ", stateChip(seen)] : null
   const when = seen.announceTime ? [", announced ", moment(seen.announceTime)] : null
-  const gone = far.left ? [" · ", h("b", {class: "warned"}, leftWords(far))] : null
+  const gone = far.lost ? [" · ", h("b", {class: "warned"}, leftWords(far))] : null
   if (far.whole > 0 && far.noun === "client") {
     const t99 = seen.times?.fetched?.t99
     const doubt = far.unknown ? ` · ${count(far.unknown)} unknown since the restart` : null
@@ -224,6 +249,7 @@ function quietly(seen) {
 }
 
 function populations({streams, clients, times, polls, webhooks, fetches, fetchWindowMs}) {
+  const lost = clients?.lost ?? 0, untold = (clients?.left ?? 0) - lost
   // A page full of zeros says no more than the sentence above it.
   if (![streams.audience, streams.left, streams.joined, clients?.audience, clients?.left, clients?.unidentifiedStreams, polls?.answered,
     webhooks?.owed, fetches?.answers, fetches?.errors].some(Boolean)) return []
@@ -241,7 +267,7 @@ function populations({streams, clients, times, polls, webhooks, fetches, fetchWi
         ["active", count(clients.active) + t("active")],
       ["behind", count(clients.behind)], clients.unknown ? ["unknown", `${count(clients.unknown)} since the restart`] : null,
       ["failed", clients.failed ? chip(count(clients.failed), "bad") : "0"],
-        ["left without it", clients.left ? chip(count(clients.left), "warn") : "0"],
+        ["left without it", lost ? chip(count(lost), "warn") : "0"], untold > 0 && ["left before they were told", count(untold)],
       ["streams without a name", count(clients.unidentifiedStreams)],
       clients.sampling?.rate < 1 && ["counted",
         `every ${Math.round(1 / clients.sampling.rate)}th, ± ${(clients.sampling.error * 200).toFixed(2)} points`],

@@ -2,19 +2,24 @@
 import {chip, count, plural, share} from "./dom.js"
 import {isUnderWay} from "./release.js"
 
-/** `part` of `whole` have a version; `left` of the audience went without it; `unknown` have not said since a restart. */
+/** `part` of `whole` have a version; `lost` are without it for good; `unknown` have not said since a restart. */
 export function reach({streams = {}, clients}) {
+  const of = streams.audience ?? 0, heard = of - (streams.left ?? 0)
   if (clients?.audience > 0) {
-    const {audience, fetched = 0, left = 0, unknown = 0} = clients
-    // Clients that went after they were told count: the version may have ended them.
-    return {noun: "client", part: fetched, whole: audience - left + (clients.lost ?? left), left, audience, unknown}
+    const {audience, fetched = 0, left = 0, lost = 0, unknown = 0} = clients
+    // Clients that went after they were told count: the version may have ended them. Those that went before say nothing of it.
+    const whole = audience - left + lost
+    // Streams without a name are told of where all named clients went before they were told.
+    if (whole > 0 || heard <= 0) return {noun: "client", part: fetched, whole, lost: whole > 0 ? lost : left, audience, unknown}
   }
-  const {audience = 0, sent = 0, left = 0} = streams
-  return {noun: "stream", part: sent, whole: audience - left, left, audience, unknown: 0}
+  return {noun: "stream", part: streams.sent ?? 0, whole: heard, lost: heard > 0 ? 0 : of, audience: of, unknown: 0}
 }
 
 /** `6 left without it`; null where none did. */
-export const leftWords = ({left}) => left ? `${count(left)} left without it` : null
+export const leftWords = ({lost}) => lost ? `${count(lost)} left without it` : null
+
+/** Whether more than one in a hundred went without a version: it is not well then. */
+export const isLossy = ({lost, audience}) => lost * 100 > audience
 
 /** `40 % of 10 clients · 6 left without it`; `–` where nothing was there. */
 export function reachWords(row) {
@@ -25,13 +30,12 @@ export function reachWords(row) {
     .filter(Boolean).join(" · ")
 }
 
-/** A chip for a propagation's state: green only where hardly a client left without the version. */
+/** A chip for a propagation's state: green only where hardly a client left after it was told. */
 export function stateChip(row) {
   const seen = reach(row)
   // A stage that has converged is not the whole audience.
   const isStage = row.state === "CONVERGED" && isUnderWay(row)
-  const hasLost = seen.left > 0 && seen.left * 100 > seen.audience
-  const tone = !seen.audience || isStage ? "" : {SPREADING: "warn", CONVERGED: hasLost ? "warn" : "good", LEFT: "warn"}[row.state] ?? ""
-  const more = isStage ? " at this stage" : row.state === "CONVERGED" && seen.left ? `, ${count(seen.left)} left` : row.partial ? ", partial" : ""
+  const tone = !seen.audience || isStage ? "" : {SPREADING: "warn", CONVERGED: isLossy(seen) ? "warn" : "good", LEFT: "warn"}[row.state] ?? ""
+  const more = isStage ? " at this stage" : row.state === "CONVERGED" && seen.lost ? `, ${count(seen.lost)} left` : row.partial ? ", partial" : ""
   return chip(row.state.toLowerCase().replaceAll("_", " ") + more, tone)
 }

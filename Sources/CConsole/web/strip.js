@@ -2,7 +2,7 @@
 import {h, replace, count, given, moment, share} from "./dom.js"
 import {each, knows, path, read} from "./api.js"
 import {everywhere, failures} from "./now.js"
-import {leftWords, reach, stateChip} from "./reach.js"
+import {isLossy, leftWords, reach, stateChip} from "./reach.js"
 import {isUnderWay} from "./release.js"
 
 /** A strip for a scope. `heard(status)` tells it what `/status` says; `link(screen, parameters)` are the ways on. */
@@ -28,13 +28,13 @@ export function strip(scope, link) {
   function show(seen) {
     const user = publisher?.updateUser?.name || publisher?.updateUser?.email
     const isEmpty = seen.versionNumber === "0", isStaged = isUnderWay(seen)
-    const {part, whole, noun, left, unknown, ...far} = reach(seen)
+    const far = reach(seen), {part, whole, noun, unknown} = far, gone = leftWords(far)
     const isUnknown = whole > 0 && unknown === whole
     const words = isUnknown ? "unknown since the restart"
       : whole > 0 ? `${count(part)} of ${count(whole)} ${noun}s${isStaged ? " told so far" : ""}`
       : far.audience ? null : seen.state ? stateChip(seen) : "nobody listens"
     put("reached", "Reached", h("a", {href: link("now")}, whole > 0 && !isUnknown ? share(part, whole) : "–"),
-      isEmpty ? null : [words, words && left ? " · " : null, leftWords({left})], left * 100 > far.audience ? "warn" : "")
+      isEmpty ? null : [words, words && gone ? " · " : null, gone], isLossy(far) ? "warn" : "")
     put("version", "Version", h("a", {href: link("versions")}, isEmpty ? "none" : seen.versionNumber), isEmpty ? null
       : [moment(seen.announceTime ?? publisher?.updateTime), user ? [" by ", given(user, 80)] : null, isStaged ? ", in stages" : null])
     const behind = seen.clients?.behind ?? whole - part, failed = seen.clients?.failed

@@ -26,9 +26,10 @@ export function show({content, scope, parameters, offer, fresh, note, link}) {
 
   async function load() {
     const [page, known] = await Promise.all([read(path(scope, `:listVersions?pageSize=${pageSize}${next ? `&pageToken=${next}` : ""}`)),
-      knows("propagation:list") ? read(path(scope, `/propagation:list?pageSize=${pageSize}`)) : null])
+      // How far they came is missed where it fails, the way back is not.
+      knows("propagation:list") ? read(path(scope, `/propagation:list?pageSize=${pageSize}`)).catch(() => null) : null])
     versions = versions.concat(page.versions ?? [])
-    rollouts = new Map((known?.propagations ?? []).map(row => [row.versionNumber, row]))
+    if (known) rollouts = new Map((known.propagations ?? []).map(row => [row.versionNumber, row]))
     next = page.nextPageToken
     fresh({versions})
     if (!versions.length) { replace(content, waiting, state("empty", "No version yet.",
@@ -94,12 +95,13 @@ export function show({content, scope, parameters, offer, fresh, note, link}) {
       Promise.all([api("GET", path(scope, `?versionNumber=${newest()}`)), get(number)]).then(([now, then]) => {
         etag = now.etag
         replace(changes, changeList(difference(content0(now.json), then)))
-      }).catch(error => replace(changes, state("error", error.message))).finally(() => { submit.disabled = false })
+        submit.disabled = false
+      }).catch(error => replace(changes, state("error", error.message, h("p", null, "Nothing can be rolled back unseen. Close this and try again."))))
       showAudience(scope, audience)
       const submit = button("Roll back", async () => {
         submit.disabled = true
         try { close((await api("POST", path(scope, ":rollback"),
-          {body: {versionNumber: number}, headers: etag ? {"If-Match": etag} : {}})).json.version.versionNumber) } catch (error) { submit.disabled = false; replace(problem,
+          {body: {versionNumber: number}, headers: {"If-Match": etag}})).json.version.versionNumber) } catch (error) { submit.disabled = false; replace(problem,
           state("error", error.message)) }
       }, {class: "danger", disabled: true})
       return [h("p", null, `Its content becomes version ${newest() + 1}, and everybody is told at once.`), h("h3", null, "Who is told"),

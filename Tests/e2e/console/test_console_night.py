@@ -21,6 +21,20 @@ sources:
 """
 LISTED = """[...[...document.querySelectorAll('table')].find(one => one.caption?.textContent === 'Last versions')?.tBodies[0].rows ?? []]
     .map(row => [row.cells[0].textContent, row.cells[2].textContent, row.cells[3].textContent])"""
+# Stands between the page and the daemon: refuses what has `refuses` in its address, keeps answers of `holds` in `held`.
+BETWEEN = """void (() => {
+    const plain = window.fetch.bind(window)
+    window.asked = []
+    window.held = []
+    window.fetch = async (url, more) => {
+        asked.push({url: String(url), match: more?.headers?.['If-Match'] ?? null})
+        if (window.refuses && String(url).includes(window.refuses))
+            return new Response('{"error": {"message": "Not now."}}', {status: 503})
+        const isHeld = window.holds && String(url).includes(window.holds), answer = await plain(url, more)
+        if (isHeld) await new Promise(go => held.push(go))
+        return answer
+    }
+})()"""
 GREEN = "[...document.querySelectorAll('main .chip.good')].map(chip => chip.textContent)"
 
 
@@ -169,6 +183,86 @@ def test_the_way_back_is_on_the_first_page(launch, browser, console):
     browser.press("Enter")
     browser.shows("document.querySelector('.headline')?.textContent.includes('version 4')")
     assert cli.json("get")["parameters"]["a"]["defaultValue"]["value"] == "2"
+
+
+@pytest.mark.limit(60)
+def test_no_way_back_is_offered_to_what_was_taken_back_and_none_is_gone_unseen(launch, browser, console):
+    daemon = launch()
+    cli = Cli(daemon)
+    for value in ("1", "2"):
+        cli("publish", cli.file(template(value)))
+    console(daemon)
+    browser.has("roll back to version 1 …")
+    browser.evaluate(BETWEEN)
+    # The history needs no propagations.
+    browser.evaluate("window.refuses = 'propagation:list'")
+    go(browser, "versions")
+    way = "document.querySelector('[aria-label=\"Roll back to version 1\"]')"
+    browser.shows(f"{way} !== null")
+    browser.has("From version 1 to version 2")
+    assert "Not now." not in browser.text()
+    # A dialog that could not read what it would change changes nothing.
+    browser.evaluate("window.refuses = 'versionNumber=1'")
+    browser.evaluate(f"{way}.click()")
+    browser.shows("document.querySelector('dialog [role=alert]')?.textContent", lambda text: text and "Close this and try again." in text)
+    assert browser.evaluate("document.querySelector('dialog .danger').disabled")
+    browser.evaluate("[...document.querySelectorAll('dialog button')].find(b => b.textContent === 'Cancel').click()")
+    browser.shows("!document.querySelector('dialog')")
+    browser.evaluate("window.refuses = undefined")
+    browser.evaluate(f"{way}.click()")
+    browser.shows("document.querySelector('dialog .danger')?.disabled === false")
+    browser.evaluate("window.asked = []")
+    browser.evaluate("document.querySelector('dialog .danger').click()")
+    browser.shows("document.querySelector('.headline')?.textContent.includes('version 3')")
+    assert browser.evaluate("asked.find(one => one.url.endsWith(':rollback')).match")
+    # It is asked for after the link is there or not.
+    browser.shows("asked.some(one => one.url.includes('propagation:list?pageSize=12'))")
+    browser.has("changed a · compare")
+    assert "roll back to version" not in browser.text()
+    assert cli.json("versions")["versions"][0]["rollbackSource"] == "1"
+
+
+@pytest.mark.limit(60)
+def test_an_older_answer_does_not_replace_a_newer_list(launch, browser, console):
+    daemon = launch()
+    cli = Cli(daemon)
+    cli("publish", cli.file(template("1")))
+    console(daemon)
+    browser.shows(LISTED, lambda rows: [row[0] for row in rows] == ["1"])
+    browser.evaluate(BETWEEN)
+    browser.evaluate("window.holds = 'propagation:list?pageSize=12'")
+    cli("publish", cli.file(template("2")))
+    browser.shows("held.length > 0")
+    browser.evaluate("window.holds = undefined")
+    cli("publish", cli.file(template("3")))
+    browser.shows(LISTED, lambda rows: [row[0] for row in rows] == ["3", "2", "1"])
+    browser.evaluate("new Promise(done => { held.forEach(go => go()); setTimeout(done, 300) })")
+    assert [row[0] for row in browser.evaluate(LISTED)] == ["3", "2", "1"]
+
+
+@pytest.mark.limit(60)
+def test_a_share_and_its_color_are_of_those_who_were_told(launch, browser, console):
+    daemon = launch()
+    cli = Cli(daemon)
+    cli("publish", cli.file(template("1")))
+    console(daemon)
+
+    def shown(streams, clients, state="CONVERGED"):
+        row = json.dumps({"versionNumber": "1", "state": state, "streams": streams, "clients": clients})
+        return browser.evaluate(f"""import(new URL('reach.js', document.baseURI).href).then(({{reachWords, stateChip}}) =>
+            [reachWords({row}), stateChip({row}).textContent, stateChip({row}).className])""")
+
+    # Those who went before they were told are no reason for doubt.
+    churn = {"audience": 100, "fetched": 80, "left": 20, "lost": 0}
+    assert shown({"audience": 100, "sent": 80}, churn) == ["100 % of 80 clients", "converged", "chip good"]
+    lost = {"audience": 100, "fetched": 74, "left": 26, "lost": 6}
+    assert shown({"audience": 100, "sent": 80}, lost) == ["92.5 % of 80 clients · 6 left without it", "converged, 6 left", "chip warn"]
+    # One client with a name is not all.
+    one = {"audience": 1, "fetched": 0, "left": 1, "lost": 0}
+    assert shown({"audience": 1000, "sent": 1000, "left": 0}, one) == ["100 % of 1,000 streams", "converged", "chip good"]
+    assert shown({"audience": 1, "sent": 0, "left": 1}, one, "LEFT") == ["1 left without it", "left", "chip warn"]
+    # An older daemon does not say who was told.
+    assert shown({}, {"audience": 10, "fetched": 9, "left": 1}) == ["100 % of 9 clients", "converged", "chip good"]
 
 
 @pytest.mark.limit(60)

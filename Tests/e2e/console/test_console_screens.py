@@ -113,7 +113,8 @@ def test_a_rollback_is_two_steps(filled, browser, console):
     browser.shows("document.querySelector('[aria-label=\"Roll back to version 1\"]')?.click() ?? true")
     browser.has("Its content becomes version 4")
     browser.has("demo")
-    browser.shows("document.querySelector('dialog .danger').click() ?? true")
+    browser.shows("document.querySelector('dialog .danger')?.disabled === false")  # once it shows what changes
+    browser.evaluate("document.querySelector('dialog .danger').click()")
     browser.shows("!document.querySelector('dialog')")  # which says version 4, too
     browser.has("version 4")
     assert Cli(filled).json("versions")["versions"][0]["rollbackSource"] == "1"
