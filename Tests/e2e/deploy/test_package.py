@@ -96,7 +96,7 @@ def test_the_conffile_does_not_change_with_the_reference(contents, shipped):
 def test_systemd_and_its_tools_accept_what_is_installed(contents, tool, tmp_path):
     unit = contents / "lib/systemd/system/stalecast.service"
     text = unit.read_text()
-    assert "ExecReload=/usr/bin/stalecast check-config --config /etc/stalecast/stalecast.yaml $STALECAST_OPTIONS\nExecReload=" in text
+    assert "ExecReload=/usr/bin/stalecast check-config --for-start --config /etc/stalecast/stalecast.yaml $STALECAST_OPTIONS\nExecReload=" in text
     assert "WatchdogSec=60" in text and "/usr/local" not in text
     verified = subprocess.run([tool("systemd-analyze"), "verify", "--man=no", unit],
                               capture_output=True, text=True, check=False)
