@@ -19,7 +19,7 @@ export function reach({streams = {}, clients}) {
 export const leftWords = ({lost}) => lost ? `${count(lost)} left without it` : null
 
 /** Whether more than one in a hundred went without a version: it is not well then. */
-export const isLossy = ({lost, audience}) => lost * 100 > audience
+export const isLossy = ({lost, whole}) => lost * 100 > whole
 
 /** `40 % of 10 clients · 6 left without it`; `–` where nothing was there. */
 export function reachWords(row) {
