@@ -191,7 +191,10 @@ async def test_a_cut_edge_says_how_old_it_is_and_refuses_when_too_old(one, far, 
         await until(lambda: is_well(edge), "a ready edge")
         once_more = await Stream.open(edge.edge, last_event_id=cursor)
         await once_more.version_at_least(2)
-        assert await edge.metric("stalecast_cluster_unverified_seconds") < 12
+
+        async def is_young():
+            return await edge.metric("stalecast_cluster_unverified_seconds") < 12
+        await until(is_young, "a verified edge")
         for each in (stream, again, once_more):
             each.close()
 

@@ -40,6 +40,7 @@ class Campaign:
         self.writers = writers
         self.paused = asyncio.Event()
         self.paused.set()
+        self.under_way = 0
 
     async def __aenter__(self):
         return self
@@ -65,7 +66,11 @@ class Campaign:
                     await self.paused.wait()
                     number += 1
                     mark = f"{name}-{number}"
-                    attempt = await self.publish(client, node, mark)
+                    self.under_way += 1
+                    try:
+                        attempt = await self.publish(client, node, mark)
+                    finally:
+                        self.under_way -= 1
                     self.attempts.append(attempt)
                     if attempt.outcome != ACKNOWLEDGED:
                         break
@@ -79,6 +84,12 @@ class Campaign:
                 self.at = self.at and node
             else:
                 node = self.at
+
+    async def pause(self):
+        """Stops publishing, and waits for what is under way: a publish may take seconds on a busy machine."""
+        self.paused.clear()
+        while self.under_way:
+            await asyncio.sleep(0.02)
 
     async def publish(self, client, node, mark):
         try:
@@ -191,8 +202,7 @@ class Campaign:
 
     async def finish(self):
         """Ends the load, lets all nodes settle, asks for the unknown ones, and returns what is wrong."""
-        self.paused.clear()
-        await asyncio.sleep(0.2)
+        await self.pause()
         await self.end(self.tasks[:self.writers])
         shown = await self.cluster.settled()
         final = max((stored[-1].version for stored in shown.values() if stored), default=0)
