@@ -12,7 +12,7 @@ extension Shard {
         _ encodedMessage: EncodedMessage, of announcement: TopicBoard.Announcement, on topic: Topic.Index,
         _ polls: inout [Int32]
     ) {
-        // Nobody's message is not encoded.
+        // A message without receivers is not encoded.
         if audience.members[topic].isEmpty { return }
         let base = UnsafeRawPointer(encodedMessage.chunk.base)
         let count = encodedMessage.chunk.count

@@ -88,9 +88,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
 
     package func channelActive(context: ChannelHandlerContext) { begin() }
 
-    private func begin() {
-        if let refusal { refuse(refusal, nil) }
-    }
+    private func begin() { if let refusal { refuse(refusal, nil) } }
 
     package func handlerRemoved(context: ChannelHandlerContext) {
         wasClosed()

@@ -1,6 +1,8 @@
 import StalecastWire
 
 extension RolloutState {
+    func topics(of place: Int) -> Set<Topic.Index> { names.topics(table.entries[place].topics) }
+
     func present(in scope: Scope) -> Int {
         guard let number = names.number(known: scope) else { return 0 }
         return table.entries.count { $0.isPresent && $0.scope == number } * table.weight

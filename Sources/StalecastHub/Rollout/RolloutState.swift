@@ -348,11 +348,9 @@ struct RolloutState {
             } else {
                 table.entries[place].isPresent = false
                 let (seen, fetched) = (table.entries[place].seen, table.entries[place].fetched)
+                // It may have been gone at the announcement; after a restart it may have the version and not have said so.
                 part(place, at: now) { [began] in
-                    // After a restart the client may have the version and not have said so.
-                    if $0.isPartial, fetched == 0 { return false }
-                    // It may have been gone when the version was announced.
-                    return seen >= Self.tenths($0.startedAt, since: began)
+                    !($0.isPartial && fetched == 0) && seen >= Self.tenths($0.startedAt, since: began)
                 }
             }
         }
@@ -398,6 +396,4 @@ struct RolloutState {
     mutating func note(_ record: VersionRollout.Record, of index: Int, in scope: Scope) {
         rollouts[scope]?[index].record = record
     }
-
-    func topics(of place: Int) -> Set<Topic.Index> { names.topics(table.entries[place].topics) }
 }

@@ -57,7 +57,7 @@ struct Send: AsyncParsableCommand, ControlOptions {
                 "no topic of project \(project) is called \(words[0].printable), so nobody heard it; `stalecast topics` lists "
                     + "them")
         }
-        // The same subscribers hear a topic that is bound to several namespaces.
+        // A topic that is bound to several namespaces has the same subscribers in each.
         let counts = topics.map { ($0["subscribers"]?.object?.members ?? []).reduce(0) { $0 + ($1.value.int64 ?? 0) } }
         let count = counts.max() ?? 0
         output.remark(
