@@ -1,4 +1,3 @@
-import Dispatch
 import GRDB
 import StalecastWire
 import Synchronization
