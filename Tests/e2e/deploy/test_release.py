@@ -230,6 +230,16 @@ def test_a_workflow_has_the_form_of_one(path, tool, tmp_path):
             assert done.returncode == 0, done.stdout
 
 
+def test_a_workflow_gives_no_stranger_a_hold():
+    """Actions by their commit, no credentials on disk, no text of strangers in a shell: what the auditor looks for."""
+    auditor = Path(sys.executable).parent / "zizmor"
+    if not auditor.exists():
+        pytest.skip("zizmor is not installed: this check did not run")
+    done = subprocess.run([auditor, "--offline", "--no-progress", "--min-severity", "low", *WORKFLOWS], capture_output=True,
+                          text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_workflows_call_what_exists():
     """They run at the forge only; here: every command of ours in them is there, and takes the options it is given."""
     steps = [step for path in WORKFLOWS for job in yaml.safe_load(path.read_text())["jobs"].values()
