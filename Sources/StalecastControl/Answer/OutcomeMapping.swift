@@ -104,7 +104,7 @@ package struct OutcomeMapping: Sendable {
 
     /// No client sends a 504 again.
     private static func outcomePending(_ publish: String) -> GoogleError {
-        let asking = "GET /v1/projects/{project}/publishes/\(publish)"
+        let asking = "GET /v1/projects/PROJECT/publishes/\(publish)"
         return GoogleError(
             504, "DEADLINE_EXCEEDED",
             "The log of the cluster did not say in time whether this version was committed. Ask what became of it: \(asking)"

@@ -44,15 +44,16 @@ struct SetValues: AsyncParsableCommand {
     enum ValueType: String, ExpressibleByArgument, CaseIterable { case string, number, boolean, json }
 
     func validate() throws {
-        if let wrong = pairs.first(where: { !$0.contains("=") || $0.hasPrefix("=") }) {
-            throw ValidationError("\"\(wrong)\" is not KEY=VALUE; `stalecast get KEY` prints a value")
-        }
         try judge(schema, condition)
         if schema, create != nil { throw ValidationError("--schema is about parameters that are there, not --create") }
         try proposing.judge(wait)
     }
 
     func run() async throws {
+        // Not in `validate`, which runs before an unknown option is named: its value would be taken for a pair.
+        if let wrong = pairs.first(where: { !$0.contains("=") || $0.hasPrefix("=") }) {
+            throw ValidationError("\"\(wrong)\" is not KEY=VALUE; `stalecast get KEY` prints a value")
+        }
         let condition = schema ? SchemaCondition.name : condition
         try await options.change(description, proposing, wait: wait) { edit throws(CommandFailure) in
             for pair in pairs {

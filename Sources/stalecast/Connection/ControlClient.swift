@@ -38,7 +38,9 @@ struct ControlClient: Sendable {
         } catch {
             throw CommandFailure(noAnswerFrom: address, error, mayHaveChanged: changes)
         }
-        guard answer.head.status == 200 else { throw ServerRefusal(answer, token: token).failure }
+        guard answer.head.status == 200 else {
+            throw ServerRefusal(answer, token: token, mayHaveChanged: changes).failure
+        }
         return answer
     }
 

@@ -6,9 +6,12 @@ struct ServerRefusal {
     private let status: Int
     private let error: JSONValue?
     private let token: ControlToken?
+    private let mayHaveChanged: Bool
 
-    init(_ answer: HTTPAnswer, token: ControlToken? = nil) {
+    /// - Parameter mayHaveChanged: the request was a change, so that a proxy's own error leaves its outcome open.
+    init(_ answer: HTTPAnswer, token: ControlToken? = nil, mayHaveChanged: Bool = false) {
         self.status = answer.head.status
+        self.mayHaveChanged = mayHaveChanged
         self.error = JSONValue.ifValid(answer.body)?["error"]  // no envelope: the status alone is reported
         self.token = token
     }
@@ -37,6 +40,8 @@ struct ServerRefusal {
         case 409 where error?["status"]?.string == "FAILED_PRECONDITION": .refused
         case _ where message.contains("VERSION_MISMATCH"), 409, 412: .versionMismatch
         case 504: .outcomeUnknown
+        // A proxy says so also when the daemon ended after the commit; its 503 means that it asked no daemon.
+        case 500... where error == nil && mayHaveChanged && status != 503: .outcomeUnknown
         case _ where saysOutcomeUnknown: .outcomeUnknown
         default: .refused
         }
@@ -63,7 +68,9 @@ struct ServerRefusal {
     }
 
     private var sentence: String {
-        guard let error else { return "the server answered with HTTP status \(status) and no explanation" }
+        guard let error else {
+            return "the server, or a proxy in front of it, answered with HTTP status \(status) and no explanation"
+        }
         let word = error["status"]?.string ?? "HTTP \(status)"
         // What the server says of keys does not concern it.
         if status == 403, token?.isOfIssuer == true {

@@ -122,14 +122,19 @@ def test_what_is_no_event_stream_is_said(token):
         assert "Edge" in run("watch", "--edge", f"http://127.0.0.1:{server.port}", code=REFUSED)
 
 
-def test_a_server_that_breaks_off_leaves_a_publish_unknown(token, tmp_path):
+@pytest.mark.parametrize("status, code", ((None, 8), (500, 8), (502, 8), (504, 8), (503, 1)))
+def test_a_publish_without_the_daemons_answer_is_unknown(token, tmp_path, status, code):
+    """The connection breaks, or a proxy says that its daemon did; with 503 it has asked none."""
     def half(handler):
-        if handler.command == "PUT" and "validateOnly" not in handler.path:
-            handler.rfile.read(int(handler.headers["Content-Length"]))
-            handler.connection.shutdown(socket.SHUT_RDWR)
-            return
         body = b'{"conditions":[],"parameters":{"a":{"defaultValue":{"value":"1"}}}}'
-        handler.send_response(200)
+        failing = handler.command == "PUT" and "validateOnly" not in handler.path
+        if failing:
+            handler.rfile.read(int(handler.headers["Content-Length"]))
+            body = b"<html>a proxy's words</html>"
+            if not status:
+                handler.connection.shutdown(socket.SHUT_RDWR)
+                return
+        handler.send_response(status if failing else 200)
         handler.send_header("ETag", "etag-1")
         handler.send_header("Content-Length", str(len(body)))
         handler.end_headers()
@@ -138,5 +143,22 @@ def test_a_server_that_breaks_off_leaves_a_publish_unknown(token, tmp_path):
     (tmp_path / "t.json").write_text('{"parameters":{"a":{"defaultValue":{"value":"2"}}}}')
     with Server(half) as server:
         text = run("publish", tmp_path / "t.json", "--control", f"http://127.0.0.1:{server.port}", "--token-file",
-                   token, code=8)
-    assert "may have been made" in text and "NSURL" not in text
+                   token, code=code)
+    assert ("may have been made" in text) == (code == 8) and "NSURL" not in text
+
+
+def test_a_read_that_a_proxy_fails_changed_nothing(token):
+    def bad_gateway(handler):
+        handler.send_response(502)
+        handler.send_header("Content-Length", "0")
+        handler.end_headers()
+
+    with Server(bad_gateway) as server:
+        text = run("topics", "--control", f"http://127.0.0.1:{server.port}", "--token-file", token, code=REFUSED)
+    assert "a proxy in front of it, answered with HTTP status 502" in text
+
+
+def test_an_unknown_option_is_named_and_not_its_value():
+    text = run("set", "a=1", "--stages", "10%,100%", code=USAGE)
+    assert "--stages" in text and "is not KEY=VALUE" not in text
+    assert '"a" is not KEY=VALUE' in run("set", "a", code=USAGE)
