@@ -8,6 +8,7 @@ import Synchronization
 /// One run of the hot loop: announcements to subscribers on loopback, one at a time, then the end.
 struct Deliver: ParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "deliver",
         abstract: "Announces changes to subscribers in this process; run it under callgrind.")
 
     @Option(help: "Streams on one topic.")

@@ -4,6 +4,7 @@ import Foundation
 /// Makes figures per delivery from four profiles: two counts of subscribers by two counts of announcements.
 struct Figures: ParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "figures",
         abstract: "Prints what a delivery costs, from profiles named PREFIX-SUBSCRIBERS-ANNOUNCEMENTS.")
 
     @Argument(help: "Path of the profiles before -SUBSCRIBERS-ANNOUNCEMENTS.")

@@ -78,6 +78,7 @@ extension Contexts {
     /// `stalecast context add`.
     struct Add: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "add",
             abstract: "Add a context, or change what is given of one that is there.",
             discussion: """
                 The first one is in use at once.
@@ -146,6 +147,7 @@ extension Contexts {
     /// `stalecast context use`.
     struct Use: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "use",
             abstract: "Use a context from now on, or none.",
             discussion: """
                 Examples:
@@ -177,6 +179,7 @@ extension Contexts {
     /// `stalecast context remove`.
     struct Remove: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "remove",
             abstract: "Forget a context; its token's file stays.",
             discussion: """
                 Examples:

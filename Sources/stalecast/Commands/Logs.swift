@@ -5,6 +5,7 @@ import StalecastWire
 /// `stalecast logs`: what happened to a scope, in words.
 struct Logs: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "logs",
         abstract: "Show who changed what, in words: of one scope, or of the whole daemon.",
         discussion: """
             Reads the audit log of a data directory, so run it as the user that runs the daemon. With --project or --namespace \

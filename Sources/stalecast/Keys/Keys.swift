@@ -6,6 +6,7 @@ package import StalecastWire
 /// `stalecast keys`: API keys and what they are granted.
 struct Keys: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "keys",
         abstract: "Make, list, rotate and revoke API keys.",
         discussion: """
             A key is shown once, when it is made; the daemon keeps its hash. Commands use one with --token-file FILE.

@@ -5,6 +5,7 @@ import StalecastWire
 /// `stalecast proposals`: templates that wait for another person's approval.
 struct Proposals: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "proposals",
         abstract: "List, read, approve and reject what was proposed with publish --propose.",
         discussion: """
             A proposal becomes a version when somebody approves it, and only over the version it was made over: when \

@@ -4,6 +4,7 @@ import StalecastWire
 /// `stalecast sources`: where versions come from, and how that goes.
 struct Sources: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "sources",
         abstract: "Show the sources that scopes are fed from, or try them.",
         discussion: """
             Examples:

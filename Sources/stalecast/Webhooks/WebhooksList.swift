@@ -5,6 +5,7 @@ extension Webhooks {
     /// `stalecast webhooks list`: all of a project.
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "list",
             abstract: "List the webhooks of a project, oldest first.",
             discussion: """
                 LAG is how many messages the receiver is owed: one for each version that it does not have, in mode latest \
@@ -47,6 +48,7 @@ extension Webhooks {
     /// `stalecast webhooks show`: one.
     struct Show: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "show",
             abstract: "Show a webhook, its state, and what is owed to it.",
             discussion: """
                 Examples:
@@ -65,6 +67,7 @@ extension Webhooks {
     /// `stalecast webhooks remove`: for good.
     struct Remove: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "remove",
             abstract: "Remove a webhook and everything owed to it.",
             discussion: """
                 `stalecast webhooks pause` stops one and keeps what is owed.

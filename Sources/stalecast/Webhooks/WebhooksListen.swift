@@ -8,6 +8,7 @@ extension Webhooks {
     /// `stalecast webhooks listen`: a receiver to look at requests with.
     struct Listen: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "listen",
             abstract: "Receive webhooks here and show them, with the result of each signature check.",
             discussion: """
                 A receiver for trying things out: it answers 204, echoes challenges and grants CloudEvents' OPTIONS. The \
