@@ -12,6 +12,7 @@ import subprocess
 import pytest
 
 from harness import configs
+from harness.browser import Browser
 from harness.daemon import BINARY, LONG, REPOSITORY, Daemon
 
 
@@ -124,10 +125,30 @@ def launch(request, tmp_path):
         daemon.dispose()
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory):
+    """`kept(half)`: the daemon that the tests of a file marked `shared` have together."""
+    daemons = {}
+
+    def keep(half):
+        if half not in daemons or not daemons[half].running:
+            daemons[half] = Daemon(tmp_path_factory.mktemp(half), half=half)
+            daemons[half].start()
+        return daemons[half]
+
+    yield keep
+    for daemon in daemons.values():
+        daemon.dispose()
+
+
 @pytest.fixture
-def daemon(launch, half):
+def daemon(request, half):
     """A running daemon with default settings, once on each half of Edge. Must be alive when the test ends well."""
-    daemon = launch(half=half)
+    if request.node.get_closest_marker("shared"):
+        daemon = request.getfixturevalue("kept")(half)
+        request.node.daemons = [daemon]
+    else:
+        daemon = request.getfixturevalue("launch")(half=half)
     yield daemon
     code = daemon.process.poll()
     assert code is None or code >= 0, f"daemon was ended by signal {-code}:\n{daemon.log_tail()}"
@@ -167,6 +188,22 @@ def clock(tool, tmp_path):
     set_(0)
     set_.more = {"LD_PRELOAD": str(library), "CLOCK_OFFSET_FILE": str(steps)}
     return set_
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory):
+    """The one browser of this process of `-n`."""
+    if not (binary := shutil.which("chromium")):
+        pytest.skip("no chromium: what a browser shows was not tested")
+    with Browser(binary, tmp_path_factory.mktemp("profile")) as browser:
+        yield browser
+
+
+@pytest.fixture
+def browser(chromium):
+    """A browser without a page, and without anything that another test left."""
+    with chromium.apart():
+        yield chromium
 
 
 @pytest.fixture(scope="session")

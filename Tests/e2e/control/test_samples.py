@@ -2,7 +2,6 @@
 
 import asyncio
 import base64
-import contextlib
 import importlib
 import json
 import os
@@ -15,7 +14,6 @@ import time
 import pytest
 
 from harness import configs, ports
-from harness.browser import Browser
 from harness.daemon import BINARY, REPOSITORY, environment
 from harness.keys import change_key, make_key
 from harness.templates import template
@@ -180,17 +178,15 @@ VALUES = "document.getElementById('values')?.textContent"
 
 
 @pytest.fixture
-def page(tool, tmp_path):
+def page(browser):
     """`page(daemon)` opens the web sample as it is, from disk, in a real browser."""
-    with contextlib.ExitStack() as ending:
 
-        def open_(daemon):
-            browser = ending.enter_context(Browser(tool("chromium"), tmp_path / "profile"))
-            sample = (SAMPLES / "web" / "index.html").as_uri()
-            browser.open(f"{sample}?endpoint=http://127.0.0.1:{daemon.edge}")
-            return browser
+    def open_(daemon):
+        sample = (SAMPLES / "web" / "index.html").as_uri()
+        browser.open(f"{sample}?endpoint=http://127.0.0.1:{daemon.edge}")
+        return browser
 
-        yield open_
+    return open_
 
 
 async def shows(browser, script, holds, within=30):
@@ -252,7 +248,7 @@ export const fetchAndActivate = async config => {
 
 
 @pytest.mark.limit(60)
-async def test_the_page_with_firebases_sdk_is_redirected(launch, tool, tmp_path):
+async def test_the_page_with_firebases_sdk_is_redirected(launch, browser, tmp_path):
     daemon = launch(configs.config(edge={"allowedOrigins": ["*"]}))
     await publish(daemon, "demo.json")
     text, count = re.subn(r"https://www\.gstatic\.com/firebasejs/[0-9.]+/firebase-(app|remote-config)\.js",
@@ -260,10 +256,9 @@ async def test_the_page_with_firebases_sdk_is_redirected(launch, tool, tmp_path)
                           (SAMPLES / "web" / "firebase.html").read_text())
     assert count == 2
     (tmp_path / "firebase.html").write_text(text)
-    with Browser(tool("chromium"), tmp_path / "profile") as browser:
-        browser.open(f"{(tmp_path / 'firebase.html').as_uri()}?edge=http://127.0.0.1:{daemon.edge}")
-        assert await shows(browser, STATE, lambda state: state not in (None, "fetching")) == "live"
-        assert "Hello" in browser.evaluate("document.getElementById('values').textContent")
+    browser.open(f"{(tmp_path / 'firebase.html').as_uri()}?edge=http://127.0.0.1:{daemon.edge}")
+    assert await shows(browser, STATE, lambda state: state not in (None, "fetching")) == "live"
+    assert "Hello" in browser.evaluate("document.getElementById('values').textContent")
 
 
 # The client for Python

@@ -9,7 +9,6 @@ import subprocess
 import pytest
 
 from harness import ports
-from harness.browser import Browser
 from harness.daemon import BINARY, REPOSITORY, environment
 
 
@@ -95,21 +94,20 @@ async def shows(browser, expression, wanted, within=20):
 
 
 @pytest.mark.limit(120)
-async def test_a_web_page_in_ten_minutes(page, tool, tmp_path):
+async def test_a_web_page_in_ten_minutes(page, browser):
     page = page("web.md")
     page.next()
     await page.accepts(page.control)
     for _ in range(3):
         page.next()
     await page.accepts(page.other)
-    with Browser(tool("chromium"), tmp_path / "profile") as browser:
-        browser.open(f"http://127.0.0.1:{page.other}/")
-        seen = "[document.getElementById('welcome')?.textContent, document.getElementById('banner')?.hidden]"
-        await shows(browser, seen, ["Hello", True])
-        page.next()
-        await shows(browser, seen, ["Hello, winter", False])
-        page.run(re.search(r"`(stalecast rollback [^`]*)`", page.text).group(1))
-        await shows(browser, seen, ["Hello", True])
+    browser.open(f"http://127.0.0.1:{page.other}/")
+    seen = "[document.getElementById('welcome')?.textContent, document.getElementById('banner')?.hidden]"
+    await shows(browser, seen, ["Hello", True])
+    page.next()
+    await shows(browser, seen, ["Hello, winter", False])
+    page.run(re.search(r"`(stalecast rollback [^`]*)`", page.text).group(1))
+    await shows(browser, seen, ["Hello", True])
     assert "stc_p_" in page.next()
     assert not page.blocks
 

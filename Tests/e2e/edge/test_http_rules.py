@@ -9,6 +9,7 @@ from harness import configs
 from harness.http1 import exchange, fetch
 from harness.poll import poll_target
 
+pytestmark = pytest.mark.shared
 FETCH = b"POST /v1/projects/demo/namespaces/firebase:fetch HTTP/1.1\r\nHost: localhost\r\n"
 
 

@@ -15,6 +15,7 @@ from harness.http1 import fetch
 from harness.sse import Stream
 from harness.templates import marked
 
+pytestmark = pytest.mark.shared
 STOCK_NGINX = """
 daemon off; pid {dir}/nginx.pid; error_log {dir}/error.log;
 events {{}}
