@@ -9,7 +9,7 @@ from harness.http1 import fetch
 from harness.openapi import KNOWN, STREAMS, schemathesis, seed
 from harness.templates import marked
 
-SECONDS = 300 if LONG else 12
+SECONDS = 300 if LONG else 6
 # It ends the process and begins it anew.
 NEW_EPOCH = "newEpoch"
 

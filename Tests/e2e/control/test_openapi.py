@@ -12,7 +12,7 @@ from harness.daemon import LONG
 from harness.http1 import fetch
 from harness.openapi import KNOWN, MADE_UP, STREAMS, schemathesis, seed
 
-SECONDS = 300 if LONG else 12
+SECONDS = 300 if LONG else 6
 
 
 @pytest.mark.parametrize("parameters", [KNOWN, MADE_UP], ids=["known", "made-up"])

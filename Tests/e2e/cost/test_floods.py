@@ -17,8 +17,6 @@ from harness.swarm import Swarm
 from harness.templates import marked
 from harness.tokens import Key, auth, b64, dump, good, issuer, key_set
 
-pytestmark = pytest.mark.busy
-
 RATE, STREAMS, PUBLISHES = (10_000, 2_000, 40) if LONG else (1_000, 300, 8)
 TURNS = 3 if LONG else 1
 EVENTS, CONNECTIONS = "/v1/events?topic=PUSH_RC", 256
@@ -90,11 +88,14 @@ async def test_a_flood_of_wrong_credentials_loses_nothing(launch, tmp_path, ngin
              "wrong key": (daemon.edge, EVENTS, [f"Bearer {foreign}"]),
              "junk": (daemon.edge, EVENTS, [f"Bearer {secrets.token_hex(20)}" for _ in range(5000)]),
              "forged": (daemon.edge, EVENTS, forged(int(RATE * seconds)))}
+    if not LONG:
+        # Figures need the others, too, and a machine for themselves.
+        kinds = {kind: kinds[kind] for kind in ("wrong key", "junk", "forged")}
     slowest = {kind: [] for kind in kinds}
     for _ in range(TURNS):
         for kind, target in kinds.items():
             process = flood(*target, seconds) if target else None
-            await asyncio.sleep(0.5)
+            await asyncio.sleep(0.4)
             slowest[kind].append(percentile(await latencies(client, swarm), 0.99))
             if process:
                 said = await asyncio.to_thread(process.communicate)
@@ -105,7 +106,8 @@ async def test_a_flood_of_wrong_credentials_loses_nothing(launch, tmp_path, ngin
                 assert set(counts) <= ({200} if kind == "healthz" else {401, 503}), (kind, counts)
                 record(f"flood, {kind}", answered=sum(counts.values()), **{f"status_{one}": counts[one] for one in counts})
     middle = {kind: sorted(times)[len(times) // 2] for kind, times in slowest.items()}
-    record("floods, p99 of deliveries over none", none_ms=middle["none"],
-           **{kind.replace(" ", "_"): middle[kind] / middle["none"] for kind in kinds})
+    if LONG:
+        record("floods, p99 of deliveries over none", none_ms=middle["none"],
+               **{kind.replace(" ", "_"): middle[kind] / middle["none"] for kind in kinds})
     client.close()
     swarm.close()

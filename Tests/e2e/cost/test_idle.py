@@ -11,10 +11,8 @@ from harness.sse import Stream
 from harness.swarm import Swarm
 from harness.templates import marked, wide
 
-pytestmark = pytest.mark.busy
-
 STREAMS = 10_000
-SECONDS = 20 if LONG else 5
+SECONDS = 20 if LONG else 2
 MOST_OF_A_CORE = 0.05
 
 
@@ -24,7 +22,7 @@ async def test_ten_thousand_idle_streams_cost_next_to_nothing(launch, half):
     before = daemon.memory()
     swarm = await asyncio.to_thread(Swarm, daemon.edge, STREAMS)
     per_stream = (daemon.memory() - before) / STREAMS
-    await asyncio.sleep(1)
+    await asyncio.sleep(0.4)
     begun, used = time.monotonic(), daemon.cpu_seconds()
     await asyncio.sleep(SECONDS)
     share = (daemon.cpu_seconds() - used) / (time.monotonic() - begun)
@@ -52,6 +50,7 @@ async def next_version(client):
     return (await client.current())[0] + 1
 
 
+@pytest.mark.busy
 @pytest.mark.limit(180)
 async def test_a_stalled_reader_among_a_thousand_does_not_move_the_others(launch, half):
     daemon = launch(configs.stall_limit(half, 120), half=half)

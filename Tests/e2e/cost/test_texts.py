@@ -10,8 +10,6 @@ from harness import configs
 from harness.http1 import fetch
 from harness.templates import template
 
-pytestmark = pytest.mark.busy
-
 ALPHABETS = {"letters": "a", "flags": "\U0001f1e9\U0001f1ea", "marks": "a" + "\u0315\u0300" * 30,
              "joiners": "\U0001f469\u200d"}
 MEMBERS = ["appId", "appInstanceId", "appInstanceIdToken", "countryCode", "languageCode", "timeZone", "platformVersion",

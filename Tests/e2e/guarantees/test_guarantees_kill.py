@@ -14,7 +14,7 @@ from harness.poll import Poller
 from harness.sse import Stream
 from harness.templates import marked
 
-KILLS = 300 if LONG else 100
+KILLS = 300 if LONG else 40
 WRITERS = 4
 TOPICS = (("PUSH_RC",), ("OTHER",), ("PUSH_RC", "THIRD"), ("PUSH_RC",))
 

@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from harness.daemon import LONG, REPOSITORY
+from harness.daemon import REPOSITORY
 
 WEBHOOKS = REPOSITORY / "Sources/StalecastWebhooks"
 MODEL = REPOSITORY / "Tests/StalecastWebhooksTests/Delivery"
@@ -96,6 +96,15 @@ def sources():
     return {path: path.read_text() for path in files}
 
 
+def planted():
+    """What the program is made of, with all faults."""
+    texts = sources()
+    for fault, _, file, line, code in FAULTS:
+        path = WEBHOOKS / "Delivery" / file
+        texts[path] = plant(texts[path], line, fault, code)
+    return texts
+
+
 def plant(text, line, fault, code):
     """`text` with the fault before the line."""
     assert text.count(line) == 1, f"{fault}: there are {text.count(line)} lines with {line!r}"
@@ -112,11 +121,7 @@ def program(tmp_path_factory):
     if not built or not shutil.which("swiftc"):
         pytest.skip("no Swift toolchain or no build: no fault was planted")
     directory = tmp_path_factory.mktemp("planted")
-    texts = sources()
-    for fault, _, file, line, code in FAULTS:
-        path = WEBHOOKS / "Delivery" / file
-        texts[path] = plant(texts[path], line, fault, code)
-    for path, text in texts.items():
+    for path, text in planted().items():
         # One module.
         text = re.sub(r"^((package|internal|public) )?import (Stalecast.*|Crypto)\n", "", text, flags=re.M)
         (directory / path.name).write_text(re.sub(r"^package import", "import", text, flags=re.M))
@@ -130,10 +135,14 @@ def program(tmp_path_factory):
         objects += map(str, (built / f"{name}.build").rglob("*.o"))
     maps = [option for name in C_TARGETS for option in ("-Xcc", f"-fmodule-map-file={built}/{name}.build/module.modulemap")]
     subprocess.run(
-        ["swiftc", "-O" if LONG else "-Onone", "-wmo", "-swift-version", "6", "-package-name", "stalecast", "-parse-as-library",
+        ["swiftc", "-O", "-wmo", "-swift-version", "6", "-package-name", "stalecast", "-parse-as-library",
          *maps, "-I", str(modules), "-o", str(directory / "planted"), *map(str, directory.glob("*.swift")), *objects, "-lcurl"],
         check=True, cwd=directory)
     return directory / "planted"
+
+
+def test_every_defect_has_its_place():
+    assert len(planted()) > len(FAULTS)
 
 
 # Compiling takes a minute and a half. The model itself runs always; this judges the model.
@@ -146,5 +155,7 @@ def test_the_model_finds_a_defect_that_is_put_back(program, fault):
     print(told)
 
 
+@pytest.mark.campaign
+@pytest.mark.limit(300)
 def test_without_a_defect_it_finds_nothing(program):
     assert not subprocess.run([program, "none", "30"], check=True, capture_output=True, text=True).stdout
