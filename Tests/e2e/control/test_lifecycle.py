@@ -217,6 +217,7 @@ async def test_a_log_that_cannot_be_written_ends_nobody(launch, kind):
 
 
 @pytest.mark.parametrize("kind", ["full", "closed"])
+@configs.one_half
 async def test_a_command_that_nobody_hears_ends_as_it_would(daemon, kind):
     await daemon.publish(marked("x"))
     log = unwritable(kind)
@@ -269,6 +270,7 @@ async def test_sighup_applies_a_valid_configuration_without_dropping_a_stream(da
 
 
 @pytest.mark.parametrize("text", ("edge: [", "edge:\n  heartbeet: 1s\n", "edge:\n  heartbeat: 5 parsecs\n", "\0", ""))
+@configs.one_half
 async def test_sighup_with_an_invalid_configuration_keeps_the_old(launch, half, text):
     daemon = launch(configs.many_topics(half), half=half)
     stream = await Stream.open(daemon.edge, ("OTHER",))
@@ -387,6 +389,7 @@ def spoil(file, damage):
         file.mkdir()
 
 
+@configs.one_half
 async def test_a_start_reads_three_hundred_versions_once(launch, half):
     """It looks for damage in all of them, and at what is current."""
     full, single = launch(half=half), launch(half=half)

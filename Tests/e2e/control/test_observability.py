@@ -135,6 +135,7 @@ async def test_the_status_counts_clients_that_do_not_read(launch):
     assert await eventually(counted, (0, 0)) == (0, 0)
 
 
+@configs.one_half
 async def test_control_wants_its_token_everywhere_but_health(daemon):
     for path in ("/status", "/metrics", "/v1/projects/demo/remoteConfig", "/v1/projects/demo/topics", "/nothing"):
         answer = await fetch(daemon.control, path)
@@ -147,6 +148,7 @@ async def test_control_wants_its_token_everywhere_but_health(daemon):
     assert answer.status == 401 and (await daemon.client().current())[0] == 0
 
 
+@configs.one_half
 async def test_every_version_is_a_line_in_the_log(daemon):
     stream = await Stream.open(daemon.edge)
     await stream.synced()
@@ -179,6 +181,7 @@ async def test_the_log_says_how_many_subscribers_were_told(daemon):
     assert "subscribers=3" in daemon.log_text()
 
 
+@configs.one_half
 async def test_refused_tokens_are_said_in_few_lines(daemon):
     for _ in range(20):
         assert (await fetch(daemon.control, "/status")).status == 401
@@ -188,6 +191,7 @@ async def test_refused_tokens_are_said_in_few_lines(daemon):
     assert sum(int(line.split("count=")[1].split()[0]) for line in lines) == 20
 
 
+@configs.one_half
 async def test_a_new_token_holds_from_the_reload_on(daemon):
     before = daemon.token
     (daemon.data / "control.token.sha256").unlink()
@@ -201,6 +205,7 @@ async def test_a_new_token_holds_from_the_reload_on(daemon):
     assert await status(before) == 401
 
 
+@configs.one_half
 async def test_token_rotate_makes_one_that_a_running_daemon_takes(daemon):
     before = daemon.token
     stalecast("token", "rotate", "--data", daemon.data)
@@ -214,6 +219,7 @@ async def test_token_rotate_makes_one_that_a_running_daemon_takes(daemon):
     assert (await fetch(daemon.control, "/status", headers=[("Authorization", f"Bearer {before}")])).status == 401
 
 
+@configs.one_half
 def test_a_version_names_who_made_it(daemon, tmp_path):
     file = tmp_path / "t.json"
     file.write_text(json.dumps(marked("x")))

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from harness import configs
 from harness.daemon import LONG
 from harness.http1 import fetch
 from harness.openapi import KNOWN, MADE_UP, STREAMS, schemathesis, seed
@@ -56,6 +57,7 @@ async def test_control_takes_what_its_document_allows(launch, tmp_path):
                  checks="positive_data_acceptance")
 
 
+@configs.one_half
 async def test_the_documents_are_served(daemon):
     control = await daemon.ask_control("/openapi.json")
     edge = await fetch(daemon.edge, "/openapi.json")
@@ -67,6 +69,7 @@ async def test_the_documents_are_served(daemon):
     assert control.json()["info"]["version"] == edge.json()["info"]["version"] == version
 
 
+@configs.one_half
 async def test_a_client_is_generated_without_a_warning(daemon, tmp_path):
     """The generator drops whole schemas, with a warning, when it cannot read a part of them."""
     documents = {"control": await daemon.ask_control("/openapi.json"), "edge": await fetch(daemon.edge, "/openapi.json")}

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from harness import configs
 from harness.control import version_of
 from harness.sse import Stream
 from harness.templates import marked, parameters_of, template
@@ -29,6 +30,7 @@ async def test_rollback_makes_a_new_version_with_the_old_content(daemon):
 
 
 @pytest.mark.parametrize("target", ("99", "9223372036854775807"))
+@configs.one_half
 async def test_rollback_to_an_unknown_version_is_not_found_and_changes_nothing(daemon, target):
     client = daemon.client()
     await client.publish(marked("only"))
@@ -39,6 +41,7 @@ async def test_rollback_to_an_unknown_version_is_not_found_and_changes_nothing(d
 
 
 @pytest.mark.parametrize("body", ("0", "-1", "abc", "1.5", ""))
+@configs.one_half
 async def test_rollback_to_nonsense_is_refused_as_the_callers_mistake(daemon, body):
     client = daemon.client()
     await client.publish(marked("only"))
@@ -46,6 +49,7 @@ async def test_rollback_to_nonsense_is_refused_as_the_callers_mistake(daemon, bo
     assert (await client.current())[0] == 1
 
 
+@configs.one_half
 async def test_of_fifty_concurrent_puts_with_one_if_match_exactly_one_succeeds(daemon):
     client = daemon.client()
     for _ in range(5):

@@ -1,6 +1,10 @@
 """Every configuration the tests use: the only place that knows key names (samples/stalecast.yaml explains them)."""
 
+import pytest
+
 HALVES = ("engine", "front")
+# Marks a test of what lies behind both halves: the store, Control, the command line.
+one_half = pytest.mark.parametrize("half", ["engine"])
 
 
 def config(half="engine", *, edge=None, topics=None, projects=None, poll=None, **sections):
