@@ -358,7 +358,7 @@ STAND_INS = [
     (r"10000|5000\b|1000\b(?!\d)", "4"), (r"--(repeat|rounds|publishes) \d+", r"--\1 1"), (r"60s|10m\b|5s", "1s"),
     (r"--count 60", "--count 2"), (r"--black-holes 100", "--black-holes 1"), (r"/24|--in-flight 1024", ""),
     (r"--streams 500000", "--streams 10"), (r"stalecast load (fanout|fetch|webhooks)", r"stalecast load \1 --yes"),
-    (r"http://edge:808[01]", ""), (r"--edge +--control +--token-file token", ""), (r"--edge http://127.0.0.1:8080", ""),
+    (r"--control http://10.0.0.2:8081", ""), (r"http://edge:808[01]", ""), (r"--edge +--control +--token-file token", ""), (r"--edge http://127.0.0.1:8080", ""),
     (r"rollback 3", "rollback 1"), (r"^stalecast rollback$", "stalecast rollback --yes"), (r"number [37]\b", "number 1"), (r"--from 76", "--from 1"),
     (r"~/", "$HOME/"), (r"127.0.0.1:3000/hook", "127.0.0.1:1/hook"), (r"hook.secret\)", "made.secret)"),
     (r"--save-secret \w+.secret", "--save-secret saved.$RANDOM"), (r"stalecast-2026-11-20", "a"),

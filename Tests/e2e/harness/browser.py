@@ -57,15 +57,18 @@ class Browser:
     @contextlib.contextmanager
     def apart(self):
         """Pages that are opened meanwhile have cookies, storage and a cache of their own; all are gone afterwards."""
-        self._forget(self._call("Target.createBrowserContext", session=False))
+        try:
+            world = self._call("Target.createBrowserContext", session=False)
+        except (AssertionError, OSError):  # it ended or hangs
+            self._end()
+            self._begin()
+            world = self._call("Target.createBrowserContext", session=False)
+        self._forget(world)
         try:
             yield self
         finally:
-            try:
+            with contextlib.suppress(AssertionError, OSError):
                 self._call("Target.disposeBrowserContext", session=False, **self._world)
-            except (AssertionError, OSError):  # it ended or hangs: the next test gets another
-                self._end()
-                self._begin()
 
     # Pages
 
@@ -190,8 +193,9 @@ class Browser:
         # What a page of a test before says last is nobody's.
         if event.get("sessionId") not in self._pages:
             return
-        parameters = event["params"]
-        match event["method"]:
+        # An answer that nobody waits for any more has neither.
+        parameters = event.get("params", {})
+        match event.get("method"):
             case "Runtime.exceptionThrown":
                 details = parameters["exceptionDetails"]
                 self.complaints.append(f"{details['text']} {details.get('exception', {}).get('description', '')}")
