@@ -31,8 +31,7 @@ final class HookAsker: Sendable {
         engine = try OutboundEngine(
             OutboundConfiguration(
                 maxInFlight: share.requests, maxLookups: share.lookups, keptConnections: share.kept, shelves: 1,
-                threadName: "hook"),
-            logger: logger)
+                threadName: "hook"))
         self.logger = logger
         access.hook.configure(names: hook.headers) { [self] in ask($0, $1) }
     }

@@ -108,8 +108,7 @@ final class KeySetKeeper: Sendable {
                 // A reload may bring the first issuer that has a URL.
                 OutboundConfiguration(
                     maxInFlight: max(1, share.requests), maxLookups: max(1, share.lookups),
-                    keptConnections: max(1, share.kept), shelves: 1, threadName: "issuers"),
-                logger: logger)
+                    keptConnections: max(1, share.kept), shelves: 1, threadName: "issuers"))
             state.engine = engine
             return engine
         }

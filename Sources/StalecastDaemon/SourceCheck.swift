@@ -1,4 +1,3 @@
-package import Logging
 import StalecastOutbound
 import StalecastSources
 import StalecastTemplate
@@ -24,9 +23,9 @@ package struct SourceCheck: Sendable {
     }
 
     /// - Throws: ``StartError`` when there is nothing to try things with.
-    package init(_ configuration: Configuration, logger: Logger) throws(StartError) {
+    package init(_ configuration: Configuration) throws(StartError) {
         feeds = configuration.sources.scopes.filter(\.isFed)
-        factory = try SourceFactory(configuration, logger: logger)
+        factory = try SourceFactory(configuration)
     }
 
     /// All at a time, in the order configured. Takes as long as the slowest.

@@ -1,5 +1,4 @@
 import Foundation
-package import Logging
 package import StalecastOutbound
 package import StalecastSources
 import StalecastTemplate
@@ -25,7 +24,7 @@ package struct SourceFactory: Sendable {
     /// - Parameter share: nil in a process that does nothing else.
     /// - Throws: ``StartError``.
     package init(
-        _ configuration: Configuration, _ share: DescriptorBudget.Outbound? = nil, logger: Logger
+        _ configuration: Configuration, _ share: DescriptorBudget.Outbound? = nil
     ) throws(StartError) {
         let feeds = configuration.sources.scopes
         policy = AddressPolicy(
@@ -39,7 +38,7 @@ package struct SourceFactory: Sendable {
             engine = try OutboundEngine(
                 OutboundConfiguration(
                     maxInFlight: share?.requests ?? 256, maxLookups: share?.lookups ?? 64,
-                    keptConnections: share?.kept ?? 32, shelves: 1, threadName: "sources"), logger: logger)
+                    keptConnections: share?.kept ?? 32, shelves: 1, threadName: "sources"))
         } catch {
             throw StartError("sources: \(error)")
         }

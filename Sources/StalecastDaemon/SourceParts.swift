@@ -24,7 +24,7 @@ struct SourceParts: Sendable, CustomStringConvertible {
     init(
         _ configuration: Configuration, _ share: DescriptorBudget.Outbound, store: TemplateStore, _ logger: Logger
     ) throws(StartError) {
-        let factory = try SourceFactory(configuration, share, logger: logger)
+        let factory = try SourceFactory(configuration, share)
         var watchers: [SourceWatcher] = []
         var targets: [TriggerService.Target] = []
         var credentials = TriggerCredentials()

@@ -53,7 +53,7 @@ struct WebhookParts: Sendable {
         } catch {
             throw StartError("\(registryFile) cannot be opened: \(error.databaseWords)")
         }
-        engine = try OutboundEngine(configuration.outboundConfiguration(descriptors), logger: logger)
+        engine = try OutboundEngine(configuration.outboundConfiguration(descriptors))
         let formatter = WebhookFormatter(
             registry: registry, epoch: store.epoch, identity: configuration.senderIdentity, engine: engine)
         verifier = WebhookVerifier(registry: registry, formatter: formatter, engine: engine)

@@ -1,4 +1,3 @@
-import Logging
 import StalecastOutbound
 import StalecastTestServers
 import StalecastWire
@@ -11,7 +10,7 @@ struct EngineFixture {
     static func running<Value>(
         _ configuration: OutboundConfiguration = OutboundConfiguration(), _ body: (EngineFixture) async throws -> Value
     ) async throws -> Value {
-        let engine = try OutboundEngine(configuration, logger: Logger(label: "test"))
+        let engine = try OutboundEngine(configuration)
         let policy = try AddressPolicy(allow: [CIDR("127.0.0.0/8")])
         do {
             let value = try await body(EngineFixture(engine: engine, policy: policy))

@@ -1,7 +1,6 @@
 import CCurl
 import CLinux
 import Foundation
-package import Logging
 import Synchronization
 
 /// Sends requests with libcurl's multi interface, all of them on one thread of its own.
@@ -13,8 +12,8 @@ package final class OutboundEngine: Sendable {
 
     /// Starts the thread.
     /// - Throws: ``OutboundEngine/StartError`` when libcurl or descriptors are not to be had.
-    package init(_ configuration: OutboundConfiguration = OutboundConfiguration(), logger: Logger) throws {
-        loop = try OutboundLoop(configuration, logger)
+    package init(_ configuration: OutboundConfiguration = OutboundConfiguration()) throws {
+        loop = try OutboundLoop(configuration)
         let loop = loop
         Thread.detachNewThread {
             stalecast_name_thread(configuration.threadName)

@@ -3,7 +3,6 @@ import CCurl
 import CLinux
 import DequeModule
 import Foundation
-import Logging
 import Synchronization
 
 /// The engine's thread: libcurl's multi handle over epoll. Only `give`, `nextNumber`, `isCurrent` and `figures` are
@@ -11,7 +10,6 @@ import Synchronization
 final class OutboundLoop: @unchecked Sendable {
     let figures = Mutex(OutboundEngine.Figures())
     private let configuration: OutboundConfiguration
-    private let logger: Logger
     private let inbox = LoopInbox()
     private let numbers = Atomic<UInt64>(1)
     private let thread = Atomic<UInt>(0)
@@ -29,7 +27,7 @@ final class OutboundLoop: @unchecked Sendable {
     private var tally = OutboundEngine.Figures()
     private var ending: (deadline: UInt64, done: [@Sendable () -> Void])?
 
-    init(_ configuration: OutboundConfiguration, _ logger: Logger) throws(OutboundEngine.StartError) {
+    init(_ configuration: OutboundConfiguration) throws(OutboundEngine.StartError) {
         lookups = NameLookups(most: configuration.maxLookups)
         guard stalecast_curl_prepare(), inbox.wakeDescriptor >= 0, let shelves = CurlShelves(configuration),
             stalecast_epoll_add_level(shelves.epoll, inbox.wakeDescriptor, UInt64(inbox.wakeDescriptor)) == 0
@@ -38,7 +36,6 @@ final class OutboundLoop: @unchecked Sendable {
         }
         self.shelves = shelves
         self.configuration = configuration
-        self.logger = logger
     }
 
     deinit {

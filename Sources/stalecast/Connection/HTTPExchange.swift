@@ -1,5 +1,4 @@
 import Foundation
-import Logging
 import StalecastOutbound
 import Synchronization
 
@@ -43,7 +42,7 @@ enum HTTPExchange {
     /// The command's only engine; made by its first request.
     private static let engine = Result {
         try OutboundEngine(
-            OutboundConfiguration(threadName: "http"), logger: Logger(label: "http") { _ in SwiftLogNoOpLogHandler() })
+            OutboundConfiguration(threadName: "http"))
     }
 
     /// Starts `request`; it ends when the reader stops reading or is cancelled. Throws ``OutboundFailure``.

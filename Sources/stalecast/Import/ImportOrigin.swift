@@ -1,5 +1,4 @@
 import Foundation
-import Logging
 import StalecastOutbound
 import StalecastSources
 import StalecastWire
@@ -30,8 +29,7 @@ struct ImportOrigin: Sendable {
         }
         do {
             let engine = try OutboundEngine(
-                OutboundConfiguration(shelves: 1, threadName: "import"),
-                logger: Logger(label: "import") { _ in SwiftLogNoOpLogHandler() })
+                OutboundConfiguration(shelves: 1, threadName: "import"))
             var access = OriginAccess(
                 engine: engine, policy: ServerAddress.anywhere, timeout: .seconds(60), maxBodyBytes: Self.maxBodyBytes)
             access.credential = try Self.credential(file, engine)

@@ -1,6 +1,5 @@
 import ArgumentParser
 import Foundation
-import Logging
 import StalecastDaemon
 import StalecastWire
 
@@ -36,7 +35,7 @@ extension Sources {
                     advice: "`stalecast check-config --explain` prints every key with its meaning and default.")
             }
             let check: SourceCheck
-            do { check = try SourceCheck(configuration, logger: Logger(label: "stalecast")) } catch {
+            do { check = try SourceCheck(configuration) } catch {
                 throw CommandFailure(.refused, error.description)
             }
             let findings = await check.run()

@@ -112,7 +112,7 @@ struct ControlFixture: Sendable {
                 directory: directory,
                 rules: WebhookRules(
                     topics: { _ in [.pushRC] }, allowed: [], filesDirectory: directory, httpsOnly: false))
-            engine = try OutboundEngine(OutboundConfiguration(maxInFlight: 8), logger: quiet)
+            engine = try OutboundEngine(OutboundConfiguration(maxInFlight: 8))
             let formatter = WebhookFormatter(
                 registry: registry, epoch: epoch, identity: WebhookFormatter.Sender(version: "0", origin: "test"),
                 engine: engine

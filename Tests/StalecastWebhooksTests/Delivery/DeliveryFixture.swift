@@ -81,7 +81,7 @@ final class DeliveryFixture: Sendable {
 
     func start(_ webhooks: [Webhook], remembered: Int = 300) throws {
         let logger = Logger(label: "test") { _ in SwiftLogNoOpLogHandler() }
-        let engine = try OutboundEngine(outbound, logger: logger)
+        let engine = try OutboundEngine(outbound)
         let delivery = try WebhookDelivery(
             configuration, epoch: epoch.withLock { $0 }, engine: engine, formatter: formatter,
             routes: [TopicBinding(name: .pushRC, scopes: [Self.scope], keys: keys)],

@@ -1,4 +1,3 @@
-import Logging
 import StalecastOutbound
 import StalecastWebhooks
 import StalecastWire
@@ -14,7 +13,7 @@ final class FormatterFixture: Sendable {
     init() throws {
         registry = try RegistryFixture()
         webhooks = try registry.open()
-        engine = try OutboundEngine(logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+        engine = try OutboundEngine()
         let identity = WebhookFormatter.Sender(version: "1.2.3", origin: "stale.example")
         formatter = WebhookFormatter(registry: webhooks, epoch: epoch, identity: identity, engine: engine)
     }

@@ -1,5 +1,4 @@
 import StalecastTestServers
-import Logging
 import StalecastOutbound
 import StalecastSources
 import StalecastTemplate
@@ -11,7 +10,7 @@ struct OriginFixture {
     let engine: OutboundEngine
 
     static func with<Value>(_ body: (OriginFixture) async throws -> Value) async throws -> Value {
-        let engine = try OutboundEngine(logger: Logger(label: "test", factory: { _ in SwiftLogNoOpLogHandler() }))
+        let engine = try OutboundEngine()
         let result: Result<Value, any Error>
         do { result = .success(try await body(OriginFixture(engine: engine))) } catch { result = .failure(error) }
         await engine.shutdown(grace: .zero)
