@@ -397,8 +397,10 @@ CURL *stalecast_easy_new(stalecast_curl *curl, const char *ca_file) {
   curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
   curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
   curl_easy_setopt(easy, CURLOPT_HTTP09_ALLOWED, 0L);
-  // The empty text also keeps libcurl from reading http_proxy and its like.
-  curl_easy_setopt(easy, CURLOPT_PROXY, "");
+  // No proxy for any host: libcurl does not read http_proxy and its like either, nor copy certificates' paths for one.
+  curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
+  curl_easy_setopt(easy, CURLOPT_PROXY_CAPATH, NULL);
+  curl_easy_setopt(easy, CURLOPT_PROXY_CAINFO, NULL);
   curl_easy_setopt(easy, CURLOPT_DISALLOW_USERNAME_IN_URL, 1L);
   // After every transfer libcurl walks through all of its DNS cache, which thousands of hosts make the larger part of
   // a transfer's cost. Only new connections look names up.
@@ -484,6 +486,14 @@ CURLcode stalecast_easy_set_body(stalecast_transfer *transfer, const void *bytes
   }
   if (!is_new && before == transfer->sent) return CURLE_OK;
   return curl_easy_setopt(transfer->easy, CURLOPT_POSTFIELDS, transfer->sent);
+}
+
+CURLcode stalecast_easy_lend_body(stalecast_transfer *transfer, const void *bytes, size_t count, bool is_new) {
+  if (is_new || count != transfer->sent_length) {
+    curl_easy_setopt(transfer->easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)count);
+    transfer->sent_length = count;
+  }
+  return curl_easy_setopt(transfer->easy, CURLOPT_POSTFIELDS, bytes);
 }
 
 long stalecast_easy_long(CURL *easy, CURLINFO info) {

@@ -28,6 +28,51 @@ import Testing
         }
     }
 
+    @Test func linesThatStandTogetherArriveEachAsAHeader() async throws {
+        try await OriginServer.serving({ _ in .status(204) }) { server in
+            try await EngineFixture.running { fixture in
+                let shared = OutboundHeaderLines(
+                    [
+                        ("content-type", "text/plain"), ("webhook-id", "1"), ("x-empty", ""), ("ce-type", "t"),
+                        ("accept", "text/html"), ("user-agent", "own"),
+                    ].map { OutboundHeader(trusted: $0.0, $0.1) })
+                _ = try await fixture.send(server.url) {
+                    $0.method = "POST"
+                    $0.sharedHeaders = shared
+                    $0.headers = [OutboundHeader(trusted: "x-mine", "1")]
+                    $0.signatureLines = Array("webhook-timestamp: 2\r\nwebhook-signature: v1,a".utf8)
+                    $0.body = Array("text".utf8)
+                }
+                var seen = try #require(server.requests.first).headers
+                for name in ["host", "content-length"] { seen[name] = nil }
+                #expect(
+                    seen == [
+                        "content-type": "text/plain", "webhook-id": "1", "x-empty": "", "ce-type": "t",
+                        "accept": "text/html", "user-agent": "own", "x-mine": "1", "webhook-timestamp": "2",
+                        "webhook-signature": "v1,a",
+                    ])
+            }
+        }
+    }
+
+    @Test func sharedAndOwnBodiesFollowEachOtherOnOneHandle() async throws {
+        try await OriginServer.serving({ .status(200, [], $0.body) }) { server in
+            try await EngineFixture.running { fixture in
+                let shared = OutboundBody(Array("both".utf8))
+                for body in [nil, "mine", nil, nil, "other text", nil] as [String?] {
+                    let outcome = try await fixture.send(server.url) {
+                        $0.method = "POST"
+                        if let body { $0.body = Array(body.utf8) } else { $0.share(shared) }
+                    }
+                    #expect(outcome.text == body ?? "both")
+                }
+                #expect(try await fixture.send(server.url).text == "")
+                #expect(try await fixture.send(server.url) { $0.share(OutboundBody([])) }.text == "")
+                #expect(fixture.engine.figures.handles == 1)
+            }
+        }
+    }
+
     @Test func oneHandleSendsAllMethodsOneAfterTheOther() async throws {
         try await OriginServer.serving({ .status(200, [], $0.method == "HEAD" ? "" : $0.method) }) { server in
             try await EngineFixture.running { fixture in

@@ -116,8 +116,10 @@ CURLcode stalecast_easy_set_pointer(CURL *easy, CURLoption option, const void *v
 // The bytes are copied; NULL sets the default.
 CURLcode stalecast_easy_set_blob(CURL *easy, CURLoption option, const void *bytes, size_t count);
 // Sets the body of a handle that is not in use; copies it into memory that serves one request after the other.
-// `is_new`: the handle's last request had none.
+// `is_new`: the handle's last request had none, or one that was set by the other of these two functions.
 CURLcode stalecast_easy_set_body(stalecast_transfer *transfer, const void *bytes, size_t count, bool is_new);
+// Sets the body without a copy: its memory must stay until the transfer is removed.
+CURLcode stalecast_easy_lend_body(stalecast_transfer *transfer, const void *bytes, size_t count, bool is_new);
 
 long stalecast_easy_long(CURL *easy, CURLINFO info);
 int64_t stalecast_easy_time(CURL *easy, CURLINFO info);

@@ -74,10 +74,12 @@ struct HandlePool {
     private let capacity: Int
     private let curl: UnsafeMutablePointer<stalecast_curl>
     private let caFile: String?
-    /// The one used last of each key, which leads to the ones before it.
-    private var byKey: [Int: EasyHandle] = [:]
+    private let text = HeaderText()
+    /// Handles by bits of their keys, which are hashes already; of each bucket the one used last, which leads to the ones
+    /// before it.
+    private var buckets: [EasyHandle?]
     private(set) var count = 0
-    /// Keys in the order in which handles came back; void when the key's oldest handle has another turn.
+    /// Keys in the order in which handles came back; void when no handle of the key has that turn any more.
     private var order: [(key: Int, turn: UInt64)] = []
     private var first = 0
     private var turn: UInt64 = 0
@@ -86,33 +88,26 @@ struct HandlePool {
         self.curl = curl
         self.capacity = capacity
         self.caFile = caFile
+        buckets = Array(repeating: nil, count: 1 << (Int.bitWidth - capacity.leadingZeroBitCount))
     }
 
     /// Frees all handles.
-    mutating func empty() {
-        byKey = [:]
-        order = []
-        (first, count) = (0, 0)
-    }
+    mutating func empty() { self = HandlePool(curl, capacity: capacity, caFile: caFile) }
 
     /// Nil when memory is short.
     mutating func take(_ key: Int) -> EasyHandle? {
-        if let handle = byKey.removeValue(forKey: key) {
-            if let older = handle.older { byKey[key] = older }
-            handle.older = nil
-            count -= 1
-            return handle
-        }
+        if let handle = remove(key, { $0.key == key }) { return handle }
         // The one that would have to go soon serves as well.
         if count >= capacity, let handle = takeOldest() { return handle }
-        return EasyHandle(curl, caFile: caFile)
+        return EasyHandle(curl, caFile: caFile, text)
     }
 
     mutating func give(_ handle: EasyHandle) {
         guard let key = handle.key else { return }
         turn += 1
         handle.turn = turn
-        handle.older = byKey.updateValue(handle, forKey: key)
+        handle.older = buckets[bucket(key)]
+        buckets[bucket(key)] = handle
         count += 1
         order.append((key, turn))
         if count > capacity { _ = takeOldest() }
@@ -123,29 +118,38 @@ struct HandlePool {
         while first < order.count {
             let (key, turn) = order[first]
             first += 1
-            guard let handle = removeOldest(key, turn) else { continue }
-            count -= 1
-            return handle
+            if let handle = remove(key, { $0.turn == turn }) { return handle }
         }
         return nil
     }
 
     private mutating func forgetVoid() {
-        order = order[first...].filter { entry in
-            var handle = byKey[entry.key]
-            while let next = handle, next.turn != entry.turn { handle = next.older }
+        order = order[first...].filter { key, turn in
+            var handle = buckets[bucket(key)]
+            while let next = handle, next.turn != turn { handle = next.older }
             return handle != nil
         }
         first = 0
     }
 
-    /// The key's oldest handle, out of the pool; nil when it has another turn.
-    private mutating func removeOldest(_ key: Int, _ turn: UInt64) -> EasyHandle? {
-        guard var oldest = byKey[key] else { return nil }
+    /// Index by the upper bits: the lower ones have chosen the shelf, and are the same in all of its keys.
+    private func bucket(_ key: Int) -> Int { key >> 32 & (buckets.count - 1) }
+
+    /// Takes the first wanted handle of the key's bucket out of the pool.
+    private mutating func remove(_ key: Int, _ isWanted: (EasyHandle) -> Bool) -> EasyHandle? {
         var newer: EasyHandle?
-        while let older = oldest.older { (newer, oldest) = (oldest, older) }
-        guard oldest.turn == turn else { return nil }
-        if let newer { newer.older = nil } else { byKey[key] = nil }
-        return oldest
+        var next = buckets[bucket(key)]
+        while let handle = next {
+            next = handle.older
+            guard isWanted(handle) else {
+                newer = handle
+                continue
+            }
+            handle.older = nil
+            if let newer { newer.older = next } else { buckets[bucket(key)] = next }
+            count -= 1
+            return handle
+        }
+        return nil
     }
 }

@@ -16,7 +16,8 @@ final class OutboundLoop: @unchecked Sendable {
 
     private var shelves: CurlShelves
     private var timers = TimerHeap()
-    private var running: [OutboundEngine.Ticket: RunningRequest] = [:]
+    /// Requests under way, each at its ``RunningRequest/place``.
+    private var running: [RunningRequest] = []
     /// Requests that wait for a place.
     private var waiting: Deque<RunningRequest> = []
     /// Requests that wait for their host's addresses, with the timer that ends the wait.
@@ -158,11 +159,12 @@ extension OutboundLoop {
             request.handle = nil
             return conclude(request, .failed(OutboundFailure(.other, detail: "libcurl takes no request")))
         }
-        running[request.ticket] = request
+        request.place = running.count
+        running.append(request)
     }
 
     private func cancel(_ ticket: OutboundEngine.Ticket) {
-        if let request = running[ticket] {
+        if let request = running.first(where: { $0.ticket == ticket }) {
             request.isCancelled = true
             complete(request, CURLE_ABORTED_BY_CALLBACK)
         } else if let request = waiting.firstIndex(where: { $0.ticket == ticket }).map({ waiting.remove(at: $0) })
@@ -187,7 +189,10 @@ extension OutboundLoop {
     }
 
     private func complete(_ request: RunningRequest, _ code: CURLcode) {
-        running[request.ticket] = nil
+        if let last = running.popLast(), last !== request {
+            last.place = request.place
+            running[last.place] = last
+        }
         // Tried without first: only libcurl knows whether there is a connection that can be used again.
         let needsAddresses = request.handle?.transfer.pointee.needs_addresses == true && !request.isCancelled
         let outcome = request.outcome(code)
@@ -295,7 +300,7 @@ extension OutboundLoop {
     }
 
     private func end() {
-        for request in Array(running.values) {
+        for request in running {
             request.isCancelled = true
             complete(request, CURLE_ABORTED_BY_CALLBACK)
             obeyOwn()

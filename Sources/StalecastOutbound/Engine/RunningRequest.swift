@@ -17,6 +17,8 @@ final class RunningRequest: @unchecked Sendable {
     var addresses: [IPAddress] = []
     var lookupTime: UInt64 = 0
     var handle: EasyHandle?
+    /// Index among the requests under way.
+    var place = 0
     var isCancelled = false
 
     init(

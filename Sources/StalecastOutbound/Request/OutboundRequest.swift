@@ -6,8 +6,12 @@ package struct OutboundRequest: Sendable {
     /// Lines that this request shares with others; sent before ``headers``.
     package var sharedHeaders: OutboundHeaderLines?
     package var headers: [OutboundHeader]
+    /// Header lines that the sender has made itself for this request, separated by `\r\n`; sent last.
+    package var signatureLines: [UInt8] = []
     /// Nil sends no body.
     package var body: [UInt8]?
+    /// The memory of ``body``, where other requests have the same; nil: it is copied.
+    private(set) var sharedBody: OutboundBody?
     package var limits: OutboundLimits
     /// Rule for the addresses that may be dialled.
     package var policy: AddressPolicy
@@ -31,6 +35,9 @@ package struct OutboundRequest: Sendable {
         self.tls = tls
         self.keptHeaders = keptHeaders
     }
+
+    /// Sends a body that other requests have as well.
+    package mutating func share(_ body: OutboundBody) { (self.body, sharedBody) = (body.bytes, body) }
 
     /// Requests with one key go to one host with the same certificates, and use each other's handles: those know the
     /// host's TLS session.

@@ -18,10 +18,10 @@ final class DeliveryLoop: @unchecked Sendable {
     private var state: DeliveryState
     /// Hears of what is written, before it is.
     var onJournal: (@Sendable ([JournalEntry]) -> Void)?
-    private var tickets: [UInt64: OutboundEngine.Ticket] = [:]
+    /// Requests of the attempts under way, by the attempts' slots.
+    private var tickets: [(attempt: UInt64, ticket: OutboundEngine.Ticket)?] = []
     /// Memory for the next turn's, empty in between.
     private var spare: (actions: [DeliveryState.Action], entries: [JournalEntry]) = ([], [])
-    private var sums: (phases: OutboundOutcome.Phases, reusedConnections: Int) = (OutboundOutcome.Phases(), 0)
     private var timer: (time: UInt64, timer: OutboundConfiguration.Timer)?
     private var plans = Plans()
     private var isStopped = false
@@ -30,7 +30,6 @@ final class DeliveryLoop: @unchecked Sendable {
         var tick = false
         /// True while actions wait for the end of the engine's turn.
         var carryingOut = false
-        /// True within a tick.
         var isTicking = false
     }
 
@@ -61,14 +60,8 @@ final class DeliveryLoop: @unchecked Sendable {
         return fact(&state)
     }
 
-    /// Counts of the state, with those that only the engine's answers tell.
-    var tally: DeliveryTally {
-        var tally = state.tally(at: .now())
-        (tally.phases, tally.reusedConnections) = sums
-        return tally
-    }
+    var tally: DeliveryTally { state.tally(at: .now()) }
 
-    /// Nothing is started any more.
     func stop() { isStopped = true }
 
     /// Begins to look for what should not be.
@@ -96,7 +89,7 @@ final class DeliveryLoop: @unchecked Sendable {
         for action in actions {
             switch action {
             case .start(let attempt): start(attempt)
-            case .cancel(let id): if let ticket = tickets[id] { engine.cancel(ticket) }
+            case .cancel(let id): cancel(id)
             case .read(let id, let scope, let after): read(id, scope, after)
             case .journal(let entry): entries.append(entry)
             case .log(let level, let message, let metadata): logger.log(level: level, message, metadata: metadata)
@@ -151,22 +144,33 @@ final class DeliveryLoop: @unchecked Sendable {
     // MARK: Attempts
 
     private func start(_ attempt: DeliveryState.Attempt) {
-        let webhook = attempt.registered.webhook
-        let delivery = Delivery(webhook: webhook.id, content: attempt.content, attempt: attempt.number)
+        // Not by a copy of the webhook, which would count a reference for each of its parts.
+        let (registered, id) = (attempt.registered, attempt.id)
+        let delivery = Delivery(webhook: registered.webhook.id, content: attempt.content, attempt: attempt.number)
         do throws(AttemptProblem) {
-            switch try formatter.request(for: delivery, webhook: webhook, at: attempt.startedAt) {
+            switch try formatter.request(for: delivery, webhook: registered.webhook, at: attempt.startedAt) {
             case .ready(let request, let messageID):
                 // Only a token that is refused needs the request again; it is large, so that others leave it out.
-                tickets[attempt.id] =
-                    webhook.format.isSigned
-                    ? engine.submit(request) { self.finish(attempt.id, nil, messageID, $0) }
-                    : engine.submit(request) { self.finish(attempt.id, request, messageID, $0) }
+                let slot = AttemptTable.slot(id)
+                while tickets.count <= slot { tickets.append(nil) }
+                tickets[slot] = (
+                    id,
+                    registered.webhook.format.isSigned
+                        ? engine.submit(request) { self.finish(id, nil, messageID, $0) }
+                        : engine.submit(request) { self.finish(id, request, messageID, $0) }
+                )
             case .needsToken(let fetch): fetchToken(fetch, attempt)
             }
         } catch {
             // Later, because the code that starts attempts is in the middle of it.
             engine.perform { self.fail(attempt.id, error) }
         }
+    }
+
+    private func cancel(_ id: UInt64) {
+        let slot = AttemptTable.slot(id)
+        guard tickets.indices.contains(slot), let (attempt, ticket) = tickets[slot], attempt == id else { return }
+        engine.cancel(ticket)
     }
 
     /// The task ends with the token's request, which the engine's end cancels.
@@ -198,7 +202,8 @@ final class DeliveryLoop: @unchecked Sendable {
     }
 
     private func finish(_ id: UInt64, _ request: OutboundRequest?, _ messageID: String, _ outcome: OutboundOutcome) {
-        tickets[id] = nil
+        let slot = AttemptTable.slot(id)
+        if tickets.indices.contains(slot) { tickets[slot] = nil }
         // At the end everything is cut off, and owed still.
         if isStopped, case .failed(let failure) = outcome.result, failure.reason == .cancelled { return }
         let now = Self.now
@@ -208,8 +213,7 @@ final class DeliveryLoop: @unchecked Sendable {
         let ended = state.finished(id, verdict, status: outcome.status, named: name, result, at: now)
         carryOutSoon()
         guard let (attempt, next) = ended else { return }
-        sums.phases.add(outcome.phases)
-        if outcome.reusedConnection { sums.reusedConnections += 1 }
+        state.tally.phases.add(outcome.phases)
         if let request, let status = outcome.status {
             formatter.answered(status: status, to: request, webhook: attempt.webhook)
         }

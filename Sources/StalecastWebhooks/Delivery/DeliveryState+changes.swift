@@ -110,7 +110,7 @@ extension DeliveryState {
     /// The configuration's topics after a reload.
     package mutating func rebound(_ routes: [TopicBinding], at now: UInt64) {
         self.routes = Dictionary(uniqueKeysWithValues: routes.map { ($0.name, $0) })
-        for endpoint in endpoints.inOrder {
+        for endpoint in endpoints.all {
             setLanes(endpoint)
             for lane in endpoint.lanes.indices { rederive(endpoint, lane, from: endpoint.mode, isMoved: false) }
             touch(endpoint, at: now)

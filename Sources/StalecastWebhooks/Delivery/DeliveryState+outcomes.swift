@@ -32,7 +32,7 @@ extension DeliveryState {
             release(endpoint, attempt, until: 0, isForgotten: isStale)
             return verdict == .cancelled ? nil : (attempt, nil)
         }
-        tally.attempts[name, default: 0] += 1
+        if verdict != .delivered { tally.attempts[name, default: 0] += 1 }
         if status != nil { endpoint.isKnown = true }
         if verdict != .delivered, let result {
             endpoint.trouble.lastFailure = DeliveryStatus.Failure(time: attempt.startedAt, result: result)

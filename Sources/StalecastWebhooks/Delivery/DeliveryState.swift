@@ -9,7 +9,6 @@ package import StalecastWire
 ///  After every fact that touches a webhook it is looked at anew (``touch(_:at:)``): what is next follows from its
 /// lanes, so that nothing that is owed can be left lying.
 package struct DeliveryState {
-    /// Something for the shell to do.
     package enum Action: Sendable {
         /// Make the request and send it; ends with ``finished(_:_:status:named:at:)``.
         case start(Attempt)
@@ -85,6 +84,7 @@ package struct DeliveryState {
     private var reads: [UInt64: (endpoint: Int, scope: Scope)] = [:]
     var admission: Admission
     private var alarms = Heap<Alarm>()
+    /// Reads so far.
     private var counter: UInt64 = 0
     private var actions: [Action] = []
     package internal(set) var tally = DeliveryTally()
@@ -199,7 +199,7 @@ package struct DeliveryState {
         }
         let content: Delivery.Content
         let (number, heard): (Int, ScopeLog.Heard?)
-        counter += 1
+        let id = attempts.nextID()
         let next =
             endpoint.plain(at: now.monotonic).map { .send(lane: 0, $0) }
             ?? endpoint.next(at: now.monotonic, logs, routes)
@@ -208,10 +208,10 @@ package struct DeliveryState {
             content = message(of: next, since: endpoint.lanes[lane].record.acknowledged, endpoint.mode)
             heard = next
             number = endpoint.lanes[lane].begin(
-                next, counter, endpoint.mode, at: now.monotonic, interval: endpoint.minInterval)
+                next, id, endpoint.mode, at: now.monotonic, interval: endpoint.minInterval)
             endpoint.took(lane)
         case .notice:
-            endpoint.notices.attempt = counter
+            endpoint.notices.attempt = id
             endpoint.notices.queue[0].attempts += 1
             content = .operational(endpoint.notices.queue[0].event)
             (number, heard) = (endpoint.notices.queue[0].attempts, nil)
@@ -219,7 +219,7 @@ package struct DeliveryState {
         }
         endpoint.begins(at: now.monotonic)
         admission.begin(place)
-        let attempt = Attempt(counter, endpoint, place, content, number: number, heard: heard, at: now)
+        let attempt = Attempt(id, endpoint, place, content, number: number, heard: heard, at: now)
         attempts.add(attempt)
         act(.start(attempt))
     }

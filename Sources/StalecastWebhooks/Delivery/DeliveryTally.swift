@@ -3,7 +3,7 @@ package import StalecastWire
 
 /// Sums of all deliveries so far; counters unless said otherwise.
 package struct DeliveryTally: Sendable {
-    /// Attempts by class of outcome.
+    /// Attempts by class of outcome; within ``DeliveryState``, those that delivered are not among them.
     package var attempts: [String: Int] = [:]
     package var delivered = 0
     package var failed = 0
@@ -17,7 +17,6 @@ package struct DeliveryTally: Sendable {
     package var latency = Histogram(bounds: bounds)
     /// Total time of the parts of attempts, in microseconds.
     package var phases = OutboundOutcome.Phases()
-    package var reusedConnections = 0
     /// Gauges.
     package var underWay: [String: Int] = [:]
     package var waiting = 0

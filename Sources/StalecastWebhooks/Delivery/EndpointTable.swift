@@ -1,25 +1,22 @@
 import StalecastWire
 
-/// All endpoints, by number and by id.
 struct EndpointTable {
-    private var byNumber: [Int: Endpoint] = [:]
+    /// Endpoints by number; nil for those that are gone.
+    private var byNumber: [Endpoint?] = []
     private var numbers: [WebhookID: Int] = [:]
-    private var next = 0
     /// Numbers of the endpoints that hear about webhooks and releases.
     private(set) var hearers: Set<Int> = []
 
-    var count: Int { byNumber.count }
-    var all: some Collection<Endpoint> { byNumber.values }
+    var count: Int { numbers.count }
     /// Oldest first.
-    var inOrder: [Endpoint] { byNumber.values.sorted { $0.number < $1.number } }
+    var all: some Sequence<Endpoint> { byNumber.lazy.compactMap(\.self) }
 
     subscript(number: Int) -> Endpoint? { byNumber[number] }
     subscript(id: WebhookID) -> Endpoint? { numbers[id].flatMap { byNumber[$0] } }
 
     mutating func add(_ webhook: Webhook) -> Endpoint {
-        let endpoint = Endpoint(number: next, webhook: webhook)
-        next += 1
-        byNumber[endpoint.number] = endpoint
+        let endpoint = Endpoint(number: byNumber.count, webhook: webhook)
+        byNumber.append(endpoint)
         numbers[webhook.id] = endpoint.number
         noteTopics(of: endpoint)
         return endpoint
@@ -37,14 +34,16 @@ struct EndpointTable {
     mutating func remove(_ id: WebhookID) -> Endpoint? {
         guard let number = numbers.removeValue(forKey: id) else { return nil }
         hearers.remove(number)
-        return byNumber.removeValue(forKey: number)
+        defer { byNumber[number] = nil }
+        return byNumber[number]
     }
 
     /// Everything that should agree and does not, in sentences.
     var problems: [String] {
         var problems: [String] = []
-        if numbers.count != byNumber.count { problems.append("\(numbers.count) names for \(byNumber.count) webhooks") }
-        for endpoint in byNumber.values where numbers[endpoint.id] != endpoint.number {
+        let count = byNumber.count { $0 != nil }
+        if numbers.count != count { problems.append("\(numbers.count) names for \(count) webhooks") }
+        for endpoint in all where numbers[endpoint.id] != endpoint.number {
             problems.append("\(endpoint.id) is not found by its name")
         }
         return problems

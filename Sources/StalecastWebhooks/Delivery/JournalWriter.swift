@@ -70,7 +70,6 @@ struct JournalWriter {
         }
     }
 
-    /// Writes what is still held back.
     mutating func end() throws -> AttemptLog.Addition {
         try settle()
         return addition
@@ -98,10 +97,11 @@ struct JournalWriter {
     private mutating func hold(_ id: WebhookID) -> Int {
         // In a turn with one answer its cursor follows its attempt.
         if let last = held.last, last.id == id { return held.count - 1 }
-        if let place = places[id] { return place }
-        places[id] = held.count
-        held.append(Held(id: id, head: head(of: id)))
-        return held.count - 1
+        let next = held.count
+        // One look into the table finds the place or makes it.
+        let place = { (known: inout Int) in known }(&places[id, default: next])
+        if place == next { held.append(Held(id: id, head: head(of: id))) }
+        return place
     }
 
     private mutating func keep(_ scope: Scope, _ record: JournalEntry.LaneRecord, of place: Int) {

@@ -5,14 +5,14 @@ import Synchronization
 /// A message as bytes, the same for every webhook it goes to in this format and from this version on.
 final class RenderedMessage: Sendable {
     let id: String
-    let body: [UInt8]
+    let body: OutboundBody
     /// `Content-Type`, `webhook-id`, a CloudEvent's attributes, `User-Agent`.
     let headers: OutboundHeaderLines
     private let signable = Mutex<Signable?>(nil)
 
     init(id: String, body: [UInt8], headers: [OutboundHeader]) {
         self.id = id
-        self.body = body
+        self.body = OutboundBody(body)
         self.headers = OutboundHeaderLines(headers)
     }
 
@@ -20,8 +20,8 @@ final class RenderedMessage: Sendable {
     struct Signable {
         let seconds: Int64
         let content: [UInt8]
-        /// `webhook-timestamp`.
-        let header: OutboundHeader
+        /// `webhook-timestamp` and the beginning of `webhook-signature`.
+        let lines: [UInt8]
     }
 
     /// Bytes to sign at a time, in whole seconds since 1970; made once a second.
@@ -29,8 +29,8 @@ final class RenderedMessage: Sendable {
         signable.withLock { known in
             if let known, known.seconds == seconds { return known }
             let new = Signable(
-                seconds: seconds, content: Signer.content(messageID: id, timestamp: seconds, body: body),
-                header: OutboundHeader(trusted: "webhook-timestamp", String(seconds)))
+                seconds: seconds, content: Signer.content(messageID: id, timestamp: seconds, body: body.bytes),
+                lines: Array("webhook-timestamp: \(seconds)\r\nwebhook-signature: ".utf8))
             known = new
             return new
         }

@@ -24,17 +24,17 @@ package final class WebhookFormatter: AttemptFormatter {
     ) throws(AttemptProblem) -> AttemptPlan {
         let message = try rendered(delivery.content, webhook, at: now)
         var headers = webhook.headers
-        headers.reserveCapacity(headers.count + 3)
         if webhook.verification.method == .cloudevents { headers.append(identity.requestOrigin) }
+        var signature: [UInt8] = []
         if webhook.format.isSigned {
-            try sign(message, webhook.id, at: now, into: &headers)
+            signature = try signatureLines(message, webhook.id, at: now)
         } else {
             switch try tokens.authorization(of: webhook, registry.policy(of: webhook.profile)) {
             case .header(let header): headers.append(header)
             case .needed(let fetch): return .needsToken(fetch)
             }
         }
-        return .ready(request(webhook, message, headers), messageID: message.id)
+        return .ready(request(webhook, message, headers, signature), messageID: message.id)
     }
 
     package func answered(status: Int, to request: OutboundRequest, webhook: Webhook) {
@@ -43,12 +43,15 @@ package final class WebhookFormatter: AttemptFormatter {
     }
 
     private func request(
-        _ webhook: Webhook, _ message: RenderedMessage, _ headers: [OutboundHeader]
+        _ webhook: Webhook, _ message: RenderedMessage, _ headers: [OutboundHeader], _ signature: [UInt8]
     ) -> OutboundRequest {
-        OutboundRequest(
-            method: "POST", url: webhook.url, sharedHeaders: message.headers, headers: headers, body: message.body,
+        var request = OutboundRequest(
+            method: "POST", url: webhook.url, sharedHeaders: message.headers, headers: headers,
             limits: OutboundLimits(timeout: webhook.limits.timeout),
             policy: registry.policy(of: webhook.profile), tls: webhook.tls, keptHeaders: Self.keptHeaders)
+        request.share(message.body)
+        request.signatureLines = signature
+        return request
     }
 
     /// CloudEvents' question whether requests from us are wanted.
@@ -68,16 +71,18 @@ package final class WebhookFormatter: AttemptFormatter {
     /// Headers of an answer that can say something about delivery.
     private static let keptHeaders: Set<String> = ["retry-after", "location", "webhook-delivery"]
 
-    private func sign(
-        _ message: RenderedMessage, _ id: WebhookID, at now: Timestamp, into headers: inout [OutboundHeader]
-    ) throws(AttemptProblem) {
+    private func signatureLines(
+        _ message: RenderedMessage, _ id: WebhookID, at now: Timestamp
+    ) throws(AttemptProblem) -> [UInt8] {
         let signable = message.signable(at: now.microseconds / 1_000_000)
-        let signatures = registry.signer(of: id)?.signatures(of: signable.content, at: now)
-        guard let signatures, !signatures.isEmpty else {
+        var lines: [UInt8] = []
+        // A signature of each algorithm fits.
+        lines.reserveCapacity(signable.lines.count + 96)
+        lines.append(contentsOf: signable.lines)
+        guard registry.signer(of: id)?.appendSignatures(of: signable.content, at: now, to: &lines) == true else {
             throw AttemptProblem(.noKey, "the webhook has no valid signing key; rotate its secret")
         }
-        headers.append(signable.header)
-        headers.append(OutboundHeader(trusted: "webhook-signature", signatures))
+        return lines
     }
 
     // MARK: Rendering

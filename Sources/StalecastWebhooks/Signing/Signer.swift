@@ -17,7 +17,10 @@ package struct Signer: Sendable {
     package func signatures(
         messageID: String, timestamp: Int64, body: [UInt8], at now: Timestamp
     ) -> String {
-        signatures(of: Self.content(messageID: messageID, timestamp: timestamp, body: body), at: now)
+        var text: [UInt8] = []
+        appendSignatures(
+            of: Self.content(messageID: messageID, timestamp: timestamp, body: body), at: now, to: &text)
+        return String(decoding: text, as: UTF8.self)
     }
 
     /// Bytes that every key signs: they are the same for all webhooks that get one message within a second.
@@ -26,14 +29,16 @@ package struct Signer: Sendable {
     }
 
     /// - Parameter content: made by ``content(messageID:timestamp:body:)``.
-    func signatures(of content: [UInt8], at now: Timestamp) -> String {
-        var text: [UInt8] = []
-        text.reserveCapacity(96)
+    /// - Returns: false without a valid key.
+    @discardableResult
+    func appendSignatures(of content: [UInt8], at now: Timestamp, to text: inout [UInt8]) -> Bool {
+        var isSigned = false
         for key in keys where key.isValid(at: now) {
-            if !text.isEmpty { text.append(UInt8(ascii: " ")) }
+            if isSigned { text.append(UInt8(ascii: " ")) }
             key.appendSignature(content, to: &text)
+            isSigned = true
         }
-        return String(decoding: text, as: UTF8.self)
+        return isSigned
     }
 }
 

@@ -58,7 +58,10 @@ final class FormatterFixture: Sendable {
 extension OutboundRequest {
     /// The only value of the header; nil when it is missing or there twice.
     func header(_ name: String) -> String? {
-        let found = ((sharedHeaders?.headers ?? []) + headers).filter { $0.name.lowercased() == name }
+        let signature = String(decoding: signatureLines, as: UTF8.self).split(separator: "\r\n").map {
+            OutboundHeader(trusted: String($0.prefix { $0 != ":" }), String($0.drop { $0 != ":" }.dropFirst(2)))
+        }
+        let found = ((sharedHeaders?.headers ?? []) + headers + signature).filter { $0.name.lowercased() == name }
         return found.count == 1 ? found[0].value : nil
     }
 
