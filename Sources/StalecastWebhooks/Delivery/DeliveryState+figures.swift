@@ -92,7 +92,7 @@ extension DeliveryState {
         case .send, .notice, .read: return endpoint.waiting.alarmAt > now
         case .wait(let time): return endpoint.waiting.alarmAt > time
         case .nothing:
-            let isWorkedOn = endpoint.inFlight > 0 || endpoint.lanes.contains { $0.reading != nil }
+            let isWorkedOn = endpoint.inFlight > 0 || endpoint.lanes.contains { $0.reads.current != nil }
             let owes = endpoint.lanes.contains { $0.isActive && $0.lag > 0 }
             return owes && endpoint.isDeliverable && !isWorkedOn
         }
@@ -126,11 +126,11 @@ extension DeliveryState {
 extension Lane {
     fileprivate func problems(_ mode: DeliveryMode) -> [String] {
         var problems: [String] = []
-        let sequences = tries.map(\.sequence)
+        let sequences = tries.all.map(\.sequence)
         if sequences != sequences.sorted() { problems.append("out of order") }
         if Set(sequences).count != sequences.count { problems.append("one version is begun twice") }
         if beyond.contains(where: { $0.key <= record.cursor.sequence }) { problems.append("settled twice") }
-        if tries.contains(where: { beyond[$0.sequence] != nil && !extras.contains($0.sequence) }) {
+        if tries.all.contains(where: { beyond[$0.sequence] != nil && !extras.contains($0.sequence) }) {
             problems.append("tried although settled")
         }
         return problems

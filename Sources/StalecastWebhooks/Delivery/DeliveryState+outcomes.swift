@@ -156,7 +156,7 @@ extension DeliveryState {
         tally.failed += 1
         let pace = configuration.pace
         let lane = attempt.heard.flatMap { endpoint.lane($0.change.scope) }
-        let begun = lane.flatMap { lane in attempt.heard.flatMap { endpoint.lanes[lane].begun($0.sequence) } }
+        let begun = lane.flatMap { lane in attempt.heard.flatMap { endpoint.lanes[lane].tries[$0.sequence] } }
         let isOneVersion = endpoint.mode != .latest && begun != nil
         var delay = pace.backoff(
             after: isOneVersion ? attempt.number : endpoint.health.failures + 1, isOneVersion: isOneVersion,
@@ -192,7 +192,7 @@ extension DeliveryState {
 
     /// Keeps the message for later, or moves it to the dead letters when its time is over.
     private mutating func hold(
-        _ endpoint: Endpoint, _ attempt: Attempt, _ begun: Lane.Try?, until next: UInt64, _ status: Int?,
+        _ endpoint: Endpoint, _ attempt: Attempt, _ begun: Try?, until next: UInt64, _ status: Int?,
         at now: Moment
     ) {
         let isOver =

@@ -128,7 +128,7 @@ package struct DeliveryState {
         var next = endpoint.next(at: now, logs, routes)
         while case .read(let lane, let after) = next {
             counter += 1
-            endpoint.lanes[lane].reading = (counter, after)
+            endpoint.lanes[lane].reads.current = (counter, after)
             reads[counter] = (endpoint.number, endpoint.lanes[lane].scope)
             act(.read(counter, endpoint.lanes[lane].scope, after: after))
             next = endpoint.next(at: now, logs, routes)
@@ -267,7 +267,7 @@ package struct DeliveryState {
     /// - Parameter oldest: the first change of the scope that is stored; nil when the store could not be read.
     package mutating func read(_ id: UInt64, oldest: TemplateChange?, _ changes: [TemplateChange], at now: Moment) {
         guard let (number, scope) = reads.removeValue(forKey: id), let endpoint = endpoints[number],
-            let lane = endpoint.lane(scope), endpoint.lanes[lane].reading?.id == id
+            let lane = endpoint.lane(scope), endpoint.lanes[lane].reads.current?.id == id
         else { return }
         let (gap, extras) = endpoint.lanes[lane].read(
             oldest: oldest, changes, endpoint.mode, retryAt: now.monotonic + Self.rereadAfter)
@@ -285,7 +285,7 @@ package struct DeliveryState {
     /// Reports versions that the store removed before they were sent: once, each by a dead letter, of which the newest
     /// ``DeliveryDatabase/maxDeadLetters`` are written.
     private mutating func tellGap(
-        _ gap: Lane.Gap, _ id: WebhookID, _ scope: Scope, at now: Moment
+        _ gap: LaneGap, _ id: WebhookID, _ scope: Scope, at now: Moment
     ) {
         let first = gap.after.version + 1
         act(

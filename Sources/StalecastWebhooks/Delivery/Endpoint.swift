@@ -125,7 +125,6 @@ final class Endpoint {
 
     var mode: DeliveryMode { terms.mode }
     var topics: [TopicName] { terms.topics }
-    /// Limit of an attempt.
     var timeout: Duration { terms.timeout }
     var minInterval: UInt64 { terms.minInterval }
     var isDeliverable: Bool { terms.isDeliverable && health.disabledReason == nil && !isLeaving }
@@ -147,7 +146,7 @@ final class Endpoint {
 
     /// The attempts under way, whatever they are about.
     var attempts: [UInt64] {
-        lanes.flatMap { $0.tries.compactMap(\.attempt) } + [notices.attempt].compactMap(\.self)
+        lanes.flatMap { $0.tries.all.compactMap(\.attempt) } + [notices.attempt].compactMap(\.self)
     }
 
     /// State that its owner sees.
@@ -162,7 +161,6 @@ final class Endpoint {
 
     // MARK: What is next
 
-    /// Next step of an endpoint.
     enum Next {
         case send(lane: Int, ScopeLog.Heard)
         case notice
@@ -229,7 +227,6 @@ final class Endpoint {
     /// Notes that this lane had its turn: the next call of `next` begins with the lane after it.
     func took(_ lane: Int) { turn = (lane + 1) % lanes.count }
 
-    /// Counts an attempt that begins.
     func begins(at now: UInt64) {
         gate.pass(terms.ratePerSecond, at: now)
         inFlight += 1

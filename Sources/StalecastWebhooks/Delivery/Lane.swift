@@ -3,8 +3,6 @@ import StalecastWire
 /// Versions of one scope that one webhook is owed.
 ///
 /// Nothing here says what is planned: ``next(_:at:_:_:)`` tells it anew from the cursor, what was begun, and the log.
-///
-/// Longer than other files: the fields must agree after every fact, and stay private to what keeps them so.
 struct Lane: Sendable {
     let scope: Scope
     private(set) var record: JournalEntry.LaneRecord
@@ -12,8 +10,7 @@ struct Lane: Sendable {
     private(set) var beyond: [CommitSequence: VersionNumber]
     /// Sent again on request besides what the cursor says; ascending.
     private(set) var extras: SequenceSet
-    /// Attempts that were begun and are not settled: under way, or waiting for the next one; ascending.
-    private(set) var tries: [Try] = []
+    private(set) var tries = Tries()
     /// Everything up to here is settled, begun, or concerns no webhook here. In mode `latest` it only says how far the
     /// store was searched for ``newest``.
     private(set) var frontier: ScopeLog.Place
@@ -24,44 +21,14 @@ struct Lane: Sendable {
     private var announced: CommitSequence = 0
     /// False while no topic of the webhook is about the scope: then it keeps its place and waits.
     var isActive = true
-    /// The read under way, by number, and what it begins after.
-    var reading: (id: UInt64, after: CommitSequence)?
-    /// No attempt begins earlier, for ``WebhookLimits/minInterval``; no read after one that failed.
+    var reads = LaneReads()
+    /// No attempt begins earlier, for ``WebhookLimits/minInterval``.
     private var notBefore: UInt64 = 0
-    private var rereadAt: UInt64 = 0
-    private var page: ScopeLog.Page?
     /// Search for ``newest`` among versions that were passed over and not taken, after the webhook's terms have
     /// changed.
-    private var search: Search?
+    private var search: NewestSearch?
     private var journaled: CommitSequence
 
-    /// One version that was begun.
-    struct Try: Sendable {
-        let heard: ScopeLog.Heard
-        var attempts = 0
-        /// Monotonic time of the first attempt; 0 before.
-        var firstAt: UInt64 = 0
-        var notBefore: UInt64 = 0
-        /// The attempt under way.
-        var attempt: UInt64?
-
-        var sequence: CommitSequence { heard.sequence }
-    }
-
-    private struct Search {
-        var place: ScopeLog.Place
-        var found: ScopeLog.Heard?
-    }
-
-    /// Versions that the store has removed before they were begun.
-    struct Gap {
-        let after: ScopeLog.Place
-        let through: ScopeLog.Place
-        /// Versions that may be among them and were settled out of order.
-        let settled: Set<VersionNumber>
-    }
-
-    /// Next step of a lane.
     enum Next: Sendable {
         case send(ScopeLog.Heard)
         case read(after: CommitSequence)
@@ -81,13 +48,11 @@ struct Lane: Sendable {
         journaled = record.cursor.sequence
     }
 
-    var inFlight: Int { tries.count { $0.attempt != nil } }
+    var inFlight: Int { tries.inFlight }
 
     /// The versions the receiver has not acknowledged, at least.
     var lag: Int64 {
-        guard let newest = newest?.change ?? tries.last?.heard.change, newest.sequence > record.cursor.sequence else {
-            return 0
-        }
+        guard let newest = newest?.change ?? tries.last, newest.sequence > record.cursor.sequence else { return 0 }
         return max(1, newest.version - record.cursor.version)
     }
 
@@ -95,8 +60,7 @@ struct Lane: Sendable {
     /// be older than the log in memory, and then it is what the receiver has.
     var current: VersionNumber? {
         if let known = newest?.change.version { return known }
-        let begun = tries.last?.heard.change.version ?? 0
-        let latest = max(begun, record.acknowledged.version)
+        let latest = max(tries.last?.version ?? 0, record.acknowledged.version)
         return latest > 0 ? latest : nil
     }
 
@@ -125,7 +89,7 @@ struct Lane: Sendable {
     /// is the newest there is, and nothing of an earlier one is left. nil where ``next(_:at:_:_:)`` must tell.
     func plain(at now: UInt64) -> ScopeLog.Heard? {
         guard let newest, newest.sequence == announced, newest.sequence > record.cursor.sequence, isActive,
-            tries.isEmpty, extras.isEmpty, beyond.isEmpty, search == nil, reading == nil, notBefore <= now
+            tries.isEmpty, extras.isEmpty, beyond.isEmpty, search == nil, reads.current == nil, notBefore <= now
         else { return nil }
         return newest
     }
@@ -133,7 +97,7 @@ struct Lane: Sendable {
     /// Next step at `now`, if any; the same facts always give the same answer. See ``advance(_:_:_:)``.
     func next(_ mode: DeliveryMode, at now: UInt64, _ log: ScopeLog, _ interest: ScopeLog.Interest) -> Next {
         guard isActive else { return .nothing }
-        if let search { return read(after: search.place.sequence, at: now) }
+        if let search { return reads.next(after: search.place.sequence, at: now) }
         let next = mode == .latest ? nextOfLatest(at: now, log) : nextInOrder(mode, at: now, log, interest)
         if case .send = next, notBefore > now { return .wait(notBefore) }
         return next
@@ -143,8 +107,8 @@ struct Lane: Sendable {
         guard inFlight == 0 else { return .nothing }
         let isOwed = newest.map { $0.sequence > record.cursor.sequence || !extras.isEmpty } ?? true
         // A newer one may be in the store: the end of a page is not the end.
-        if isOwed, case .unread = known(after: frontier.sequence, log) {
-            return read(after: frontier.sequence, at: now)
+        if isOwed, case .unread = reads.known(after: frontier.sequence, log) {
+            return reads.next(after: frontier.sequence, at: now)
         }
         return isOwed ? newest.map { .send($0) } ?? .nothing : .nothing
     }
@@ -153,12 +117,12 @@ struct Lane: Sendable {
         _ mode: DeliveryMode, at now: UInt64, _ log: ScopeLog, _ interest: ScopeLog.Interest
     ) -> Next {
         if mode == .all {
-            if let due = tries.first(where: { $0.attempt == nil && $0.notBefore <= now }) { return .send(due.heard) }
+            if let due = tries.firstDue(at: now) { return .send(due.heard) }
         } else {
             guard inFlight == 0 else { return .nothing }
         }
-        let fresh = tries.count < Self.window ? nextFresh(at: now, log, interest) : nil
-        guard let waiting = soonest(mode) else { return fresh?.next ?? .nothing }
+        let fresh = tries.all.count < Self.window ? nextFresh(at: now, log, interest) : nil
+        guard let waiting = tries.soonest(mode) else { return fresh?.next ?? .nothing }
         let retry = waiting.notBefore <= now ? Next.send(waiting.heard) : .wait(waiting.notBefore)
         guard let fresh else { return retry }
         if mode != .all { return fresh.sequence < waiting.sequence ? fresh.next : retry }
@@ -169,44 +133,26 @@ struct Lane: Sendable {
         }
     }
 
-    /// Unless one is under way, or has failed just now.
-    private func read(after sequence: CommitSequence, at now: UInt64) -> Next {
-        if reading != nil { return .nothing }
-        return rereadAt > now ? .wait(rereadAt) : .read(after: sequence)
-    }
-
-    /// Waiting attempt that counts: in order the first, else the earliest.
-    private func soonest(_ mode: DeliveryMode) -> Try? {
-        let waiting = tries.lazy.filter { $0.attempt == nil }
-        return mode == .all ? waiting.min { $0.notBefore < $1.notBefore } : waiting.first
-    }
-
     /// The first version that was not begun yet; a read counts as the first one it can bring.
     private func nextFresh(
         at now: UInt64, _ log: ScopeLog, _ interest: ScopeLog.Interest
     ) -> (sequence: CommitSequence, next: Next)? {
         var found: (sequence: CommitSequence, next: Next)?
-        switch known(after: frontier.sequence, log) {
-        case .unread: found = (frontier.sequence + 1, read(after: frontier.sequence, at: now))
+        switch reads.known(after: frontier.sequence, log) {
+        case .unread: found = (frontier.sequence + 1, reads.next(after: frontier.sequence, at: now))
         case .change(let change, let time):
-            if let topic = interest.topic(of: change) {
-                found = (change.sequence, .send(ScopeLog.Heard(change: change, topic: topic, announcedAt: time)))
-            }
+            found = interest.heard(change, at: time).map { ($0.sequence, .send($0)) }
         case .end: break
         }
         guard let extra = freshExtra, extra < found?.sequence ?? .max else { return found }
-        guard case .change(let change, _) = known(after: extra - 1, log) else {
-            return (extra, read(after: extra - 1, at: now))
+        guard case .change(let change, _) = reads.known(after: extra - 1, log) else {
+            return (extra, reads.next(after: extra - 1, at: now))
         }
         let topic = interest.topic(of: change) ?? interest.topics.first ?? .pushRC
         return (extra, .send(ScopeLog.Heard(change: change, topic: topic, announcedAt: 0)))
     }
 
-    private var freshExtra: CommitSequence? { extras.first { place(of: $0) == nil } }
-
-    private func known(after sequence: CommitSequence, _ log: ScopeLog) -> ScopeLog.Known {
-        log.known(after: sequence, page)
-    }
+    private var freshExtra: CommitSequence? { extras.first { tries[$0] == nil } }
 
     // MARK: What is passed over
 
@@ -222,12 +168,10 @@ struct Lane: Sendable {
         let found = searchOn(mode, log, interest)
         guard search == nil else { return ([], nil, false) }
         let unknown = mode == .latest ? dropExtrasOfNothing() : []
-        while case .change(let change, let time) = known(after: frontier.sequence, log) {
+        while case .change(let change, let time) = reads.known(after: frontier.sequence, log) {
             if mode == .latest {
-                if change.sequence > newest?.sequence ?? 0, let topic = interest.topic(of: change) {
-                    newest = ScopeLog.Heard(change: change, topic: topic, announcedAt: time)
-                }
-            } else if beyond[change.sequence] == nil, place(of: change.sequence) == nil,
+                if change.sequence > newest?.sequence ?? 0 { newest = interest.heard(change, at: time) ?? newest }
+            } else if beyond[change.sequence] == nil, tries[change.sequence] == nil,
                 interest.topic(of: change) != nil
             {
                 break
@@ -251,37 +195,26 @@ struct Lane: Sendable {
         if let newest {
             if newest.sequence > frontier.sequence { frontier = ScopeLog.Place(newest.change) }
         } else if search == nil, let first = extras.first, first <= record.cursor.sequence {
-            search = Search(place: ScopeLog.Place(version: 0, sequence: first - min(first, 1)))
+            search = NewestSearch(place: ScopeLog.Place(version: 0, sequence: first - min(first, 1)))
         }
     }
 
     /// The letters up to the cursor, when the store has no version that could be sent for them.
     private mutating func dropExtrasOfNothing() -> [CommitSequence] {
         guard newest == nil else { return [] }
-        let lost = extras.through(record.cursor.sequence)
-        for extra in lost { extras.remove(extra) }
-        return lost
+        return extras.remove(through: record.cursor.sequence)
     }
 
     /// Looks for the newest version up to the cursor, as far as that is known.
     ///
     /// - Returns: what became an extra because it was found.
-    private mutating func searchOn(_ mode: DeliveryMode, _ log: ScopeLog, _ interest: ScopeLog.Interest)
-        -> CommitSequence?
-    {
+    private mutating func searchOn(
+        _ mode: DeliveryMode, _ log: ScopeLog, _ interest: ScopeLog.Interest
+    ) -> CommitSequence? {
         guard var search else { return nil }
-        while newest == nil, search.place.sequence < record.cursor.sequence {
-            switch known(after: search.place.sequence, log) {
-            case .unread:
-                self.search = search
-                return nil
-            case .change(let change, let time):
-                if let topic = interest.topic(of: change) {
-                    search.found = ScopeLog.Heard(change: change, topic: topic, announcedAt: time)
-                }
-                search.place = ScopeLog.Place(change)
-            case .end: search.place = record.cursor
-            }
+        if newest == nil, !search.goOn(to: record.cursor, reads, log, interest) {
+            self.search = search
+            return nil
         }
         self.search = nil
         // Something newer was announced meanwhile.
@@ -294,7 +227,7 @@ struct Lane: Sendable {
     private mutating func dropLostExtras(_ log: ScopeLog) -> [CommitSequence] {
         var lost: [CommitSequence] = []
         while let extra = freshExtra {
-            switch known(after: extra - 1, log) {
+            switch reads.known(after: extra - 1, log) {
             case .unread: return lost
             case .change(let change, _) where change.sequence == extra: return lost
             case .change, .end:
@@ -307,7 +240,7 @@ struct Lane: Sendable {
 
     /// The cursor follows: to just before what was begun first, or as far as was looked.
     private mutating func collapse() {
-        let first = tries.first { $0.sequence > record.cursor.sequence && !extras.contains($0.sequence) }
+        let first = tries.all.first { $0.sequence > record.cursor.sequence && !extras.contains($0.sequence) }
         let begun = first.map { ScopeLog.Place(before: $0.heard.change) } ?? frontier
         move(to: begun.sequence < frontier.sequence ? begun : frontier)
     }
@@ -331,38 +264,24 @@ struct Lane: Sendable {
         _ heard: ScopeLog.Heard, _ attempt: UInt64, _ mode: DeliveryMode, at now: UInt64, interval: UInt64
     ) -> Int {
         notBefore = now + interval
-        if mode == .latest { tries.removeAll { $0.attempt == nil && $0.sequence != heard.sequence } }
-        let index = tries.firstIndex { $0.sequence >= heard.sequence } ?? tries.count
-        if index == tries.count || tries[index].sequence != heard.sequence {
-            tries.insert(Try(heard: heard), at: index)
-            // What was begun before may be ahead of the frontier, with others between them.
-            if mode != .latest, heard.sequence > frontier.sequence, !extras.contains(heard.sequence) {
-                frontier = ScopeLog.Place(heard.change)
-            }
+        if mode == .latest { tries.removeWaiting { $0.sequence != heard.sequence } }
+        let (number, isNew) = tries.begin(heard, attempt, at: now)
+        // What was begun before may be ahead of the frontier, with others between them.
+        if isNew, mode != .latest, heard.sequence > frontier.sequence, !extras.contains(heard.sequence) {
+            frontier = ScopeLog.Place(heard.change)
         }
-        tries[index].attempts += 1
-        if tries[index].firstAt == 0 { tries[index].firstAt = now }
-        tries[index].attempt = attempt
-        return tries[index].attempts
+        return number
     }
 
     /// Forgets an attempt that ended without a result for its version; the version stays owed.
     mutating func forget(_ sequence: CommitSequence) {
-        guard let index = place(of: sequence) else { return }
-        let change = tries.remove(at: index).heard.change
+        guard let change = tries.remove(sequence) else { return }
         if sequence > record.cursor.sequence, sequence <= frontier.sequence {
             frontier = ScopeLog.Place(before: change)
         }
     }
 
-    /// Takes back an attempt that never began or must be repeated: its version is due again at `time`.
-    mutating func hold(_ sequence: CommitSequence, until time: UInt64) {
-        guard let index = place(of: sequence) else { return }
-        tries[index].attempt = nil
-        tries[index].notBefore = time
-    }
-
-    func begun(_ sequence: CommitSequence) -> Try? { place(of: sequence).map { tries[$0] } }
+    mutating func hold(_ sequence: CommitSequence, until time: UInt64) { tries.hold(sequence, until: time) }
 
     /// A version is done with: taken by the receiver, or given up.
     ///
@@ -372,23 +291,25 @@ struct Lane: Sendable {
         _ change: TemplateChange, isAcknowledged: Bool, folds: Bool
     ) -> (extras: [CommitSequence], isBeyond: Bool) {
         let sequence = change.sequence
-        if let index = place(of: sequence) { tries.remove(at: index) }
+        tries.remove(sequence)
         if isAcknowledged {
             if sequence > record.acknowledged.sequence { record.acknowledged = ScopeLog.Place(change) }
         } else {
             record.givenUp = max(record.givenUp, sequence)
         }
-        var ended = extras.contains(sequence) ? [sequence] : []
+        var ended: [CommitSequence] = []
         if folds {
-            ended = extras.through(sequence == newest?.sequence ? .max : sequence)
-            tries.removeAll { $0.attempt == nil && $0.sequence < sequence }
+            ended = extras.remove(through: sequence == newest?.sequence ? .max : sequence)
+            tries.removeWaiting { $0.sequence < sequence }
             move(to: ScopeLog.Place(change))
             if frontier.sequence < sequence { frontier = ScopeLog.Place(change) }
-        } else if sequence > record.cursor.sequence {
-            beyond[sequence] = change.version
-            collapse()
+        } else {
+            if extras.remove(sequence) { ended = [sequence] }
+            if sequence > record.cursor.sequence {
+                beyond[sequence] = change.version
+                collapse()
+            }
         }
-        for extra in ended { extras.remove(extra) }
         return (ended, beyond[sequence] != nil)
     }
 
@@ -400,28 +321,20 @@ struct Lane: Sendable {
     /// - Returns: versions that were pruned, and what became an extra because of it.
     mutating func read(
         oldest: TemplateChange?, _ changes: [TemplateChange], _ mode: DeliveryMode, retryAt: UInt64
-    ) -> (gap: Gap?, extras: [CommitSequence]) {
-        guard let after = reading?.after else { return (nil, []) }
-        reading = nil
-        // The newest version is always kept.
-        guard let oldest, let last = changes.last else {
-            rereadAt = retryAt
-            return (nil, [])
-        }
-        // What was published since the read is after the page, however far the log has gone on.
-        page = ScopeLog.Page(after: after, through: last.sequence, changes: changes)
+    ) -> (gap: LaneGap?, extras: [CommitSequence]) {
+        guard let (after, oldest) = reads.end(oldest: oldest, changes, retryAt: retryAt) else { return (nil, []) }
         guard mode != .latest, search == nil, after == frontier.sequence, oldest.sequence > after + 1 else {
             return (nil, [])
         }
-        let gap = Gap(after: frontier, through: ScopeLog.Place(before: oldest), settled: Set(beyond.values))
+        let gap = LaneGap(after: frontier, through: ScopeLog.Place(before: oldest), settled: Set(beyond.values))
         frontier = gap.through
         guard gap.through.version > gap.after.version else {
             collapse()
             return (nil, [])
         }
         // What was begun before the gap is no part of the cursor any more.
-        let begun = tries.map(\.sequence).filter { $0 > record.cursor.sequence && !extras.contains($0) }
-        for sequence in begun { extras.insert(sequence) }
+        let begun = tries.all.map(\.sequence).filter { $0 > record.cursor.sequence && !extras.contains($0) }
+        extras.merge(begun)
         move(to: frontier)
         return (gap, begun)
     }
@@ -436,23 +349,20 @@ struct Lane: Sendable {
     mutating func rederive(
         _ mode: DeliveryMode, from former: DeliveryMode, isMoved: Bool, _ log: ScopeLog, _ interest: ScopeLog.Interest
     ) -> CommitSequence? {
-        if former == .latest, mode != .latest, let last = tries.last {
-            move(to: ScopeLog.Place(before: last.heard.change))
-        }
-        tries.removeAll { begun in
-            begun.attempt == nil
-                && (isMoved || mode != former
-                    || !extras.contains(begun.sequence) && interest.topic(of: begun.heard.change) == nil)
+        if former == .latest, mode != .latest, let last = tries.last { move(to: ScopeLog.Place(before: last)) }
+        tries.removeWaiting { begun in
+            isMoved || mode != former
+                || !extras.contains(begun.sequence) && interest.topic(of: begun.heard.change) == nil
         }
         if mode == .latest { move(to: record.acknowledged) }
         frontier = record.cursor
-        page = nil
+        reads.forgetPage()
         findNewest(mode, log, interest)
         let refused = isMoved ? 0 : record.givenUp
         if isMoved { record.givenUp = 0 }
         // It may be where the log does not reach any more.
         let isHidden = newest == nil && record.acknowledged.sequence < min(record.cursor.sequence, log.startsAfter)
-        search = isHidden ? Search(place: record.acknowledged) : nil
+        search = isHidden ? NewestSearch(place: record.acknowledged) : nil
         return oweNewest(mode, refused: refused)
     }
 
@@ -472,16 +382,9 @@ struct Lane: Sendable {
     }
 
     mutating func findNewest(_ mode: DeliveryMode, _ log: ScopeLog, _ interest: ScopeLog.Interest) {
-        let former = newest
-        newest = nil
-        for (change, time) in log.entries.reversed() {
-            guard let topic = interest.topic(of: change) else { continue }
-            newest = ScopeLog.Heard(change: change, topic: topic, announcedAt: time)
-            break
-        }
-        if newest == nil, let former, let topic = interest.topic(of: former.change) {
-            newest = ScopeLog.Heard(change: former.change, topic: topic, announcedAt: former.announcedAt)
-        }
+        newest =
+            log.entries.reversed().lazy.compactMap { interest.heard($0.change, at: $0.announcedAt) }.first
+            ?? newest.flatMap { interest.heard($0.change, at: $0.announcedAt) }
         // Else it may be among the older ones in the store.
         if mode == .latest, newest != nil { frontier = log.end }
     }
@@ -509,9 +412,7 @@ struct Lane: Sendable {
 
     /// Makes attempts due that wait only because earlier ones failed.
     mutating func hurry() {
-        for index in tries.indices { tries[index].notBefore = 0 }
-        rereadAt = 0
+        tries.hurry()
+        reads.hurry()
     }
-
-    private func place(of sequence: CommitSequence) -> Int? { tries.firstIndex { $0.sequence == sequence } }
 }

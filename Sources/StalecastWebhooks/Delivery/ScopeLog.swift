@@ -80,12 +80,7 @@ package struct ScopeLog: Sendable {
     }
 
     private func index(after sequence: CommitSequence) -> Int {
-        var (low, high) = (0, entries.count)
-        while low < high {
-            let middle = (low + high) / 2
-            if entries[middle].change.sequence <= sequence { low = middle + 1 } else { high = middle }
-        }
-        return low
+        entries.prefixCount(while: { $0.change.sequence <= sequence })
     }
 
     // MARK: With what was read from the store
@@ -157,6 +152,11 @@ extension ScopeLog {
             topics.first { name in
                 routes[name].map { $0.scopes.contains(change.scope) && $0.hears(change) } ?? false
             }
+        }
+
+        /// - Returns: nil where no topic announces the change.
+        func heard(_ change: TemplateChange, at time: UInt64) -> Heard? {
+            topic(of: change).map { Heard(change: change, topic: $0, announcedAt: time) }
         }
     }
 

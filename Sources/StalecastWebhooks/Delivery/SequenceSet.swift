@@ -16,7 +16,6 @@ package struct SequenceSet: Sendable {
     }
 
     func first(where isWanted: (CommitSequence) -> Bool) -> CommitSequence? { items.first(where: isWanted) }
-    func through(_ sequence: CommitSequence) -> [CommitSequence] { Array(items.prefix { $0 <= sequence }) }
 
     mutating func insert(_ sequence: CommitSequence) {
         if !contains(sequence) { items.insert(sequence, at: index(of: sequence)) }
@@ -29,16 +28,33 @@ package struct SequenceSet: Sendable {
         if !isBehind { items.sort() }
     }
 
-    mutating func remove(_ sequence: CommitSequence) {
-        if contains(sequence) { items.remove(at: index(of: sequence)) }
+    /// - Returns: false when it was not there.
+    @discardableResult mutating func remove(_ sequence: CommitSequence) -> Bool {
+        guard contains(sequence) else { return false }
+        items.remove(at: index(of: sequence))
+        return true
+    }
+
+    /// Removes all up to and including `sequence`; returns them.
+    mutating func remove(through sequence: CommitSequence) -> [CommitSequence] {
+        let removed = Array(items.prefix { $0 <= sequence })
+        items.removeFirst(removed.count)
+        return removed
     }
 
     private func index(of sequence: CommitSequence) -> Int {
         if let first = items.first, sequence <= first { return 0 }
-        var (low, high) = (0, items.count)
+        return items.prefixCount(while: { $0 < sequence })
+    }
+}
+
+extension RandomAccessCollection where Index == Int {
+    /// Number of elements at the front that `isBefore` is true of; it is false of all that follow.
+    func prefixCount(while isBefore: (Element) -> Bool) -> Int {
+        var (low, high) = (0, count)
         while low < high {
             let middle = (low + high) / 2
-            if items[middle] < sequence { low = middle + 1 } else { high = middle }
+            if isBefore(self[middle]) { low = middle + 1 } else { high = middle }
         }
         return low
     }

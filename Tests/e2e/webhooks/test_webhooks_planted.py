@@ -24,14 +24,14 @@ FAULTS = [
     ("noRewindInFlight", 3, "Lane.swift", "if former == .latest, mode != .latest, let last = tries.last",
      "if inFlight > 0 { return nil }"),
     # The store is not read on when a window of versions holds nothing that is heard.
-    ("oneWindow", 4, "Lane.swift", "log.known(after: sequence, page)",
+    ("oneWindow", 4, "LaneReads.swift", "log.known(after: sequence, page)",
      "if let page, sequence >= page.through, sequence < log.startsAfter { return .end }"),
     # A topic taken away takes the cursor along.
     ("forgottenTopics", 6, "DeliveryState+changes.swift", "if endpoint.lanes[lane].newest == nil {",
      "if !endpoint.lanes[lane].isActive { endpoint.lanes[lane] = Lane(endpoint.lanes[lane].scope, DeliveryImage.StoredLane()) }"),
     # What is sent again is sent newest first.
-    ("reversedExtras", 7, "Lane.swift", "extras.first { place(of: $0) == nil } }",
-     "return extras.through(.max).last { place(of: $0) == nil }"),
+    ("reversedExtras", 7, "Lane.swift", "extras.first { tries[$0] == nil } }",
+     "var all = extras; return all.remove(through: .max).last { tries[$0] == nil }"),
     # An outcome counts for whatever the webhook's URL is by now.
     ("oldReceiverCounts", 8, "DeliveryState+outcomes.swift", "if verdict == .cancelled || isStale {",
      "if isStale, verdict != .cancelled { return (attempt, take(verdict, endpoint, attempt, status, at: now)) }"),
@@ -42,7 +42,7 @@ FAULTS = [
     ("downtimeFails", 16, "Endpoint.swift", "trouble.failingMark = now.monotonic",
      "health.failingTime = now.wall.microseconds - (health.failingSince ?? now.wall).microseconds"),
     # The cursor stays where it is when a gap was told.
-    ("forgottenGaps", 17, "Lane.swift", "let begun = tries.map(\\.sequence).filter {", "return (gap, [])"),
+    ("forgottenGaps", 17, "Lane.swift", "let begun = tries.all.map(\\.sequence).filter {", "return (gap, [])"),
 ]
 
 MAIN = """
@@ -84,8 +84,8 @@ enum DeliveryDatabase { static let maxDeadLetters = 1000 }
 def sources():
     """Path and text of what the program is made of."""
     pure = [WEBHOOKS / f"Delivery/{name}.swift" for name in (
-        "ScopeLog", "TokenBucket", "Admission", "SequenceSet", "Lane", "Endpoint", "DeliveryState", "DeliveryState+changes",
-        "DeliveryState+outcomes", "DeliveryState+figures", "RetryPolicy", "JournalEntry", "DeliveryTally",
+        "ScopeLog", "TokenBucket", "Admission", "SequenceSet", "Lane", "LaneReads", "Tries", "Endpoint", "DeliveryState",
+        "DeliveryState+changes", "DeliveryState+outcomes", "DeliveryState+figures", "RetryPolicy", "JournalEntry", "DeliveryTally",
         "DeliveryConfiguration", "DeliveryAttempt", "AttemptResult", "DeliveryStatus", "EndpointTable", "AttemptTable")]
     outbound = REPOSITORY / "Sources/StalecastOutbound"
     files = [*pure, *(WEBHOOKS / "Model").glob("*.swift"), *(REPOSITORY / "Sources/StalecastWire").glob("*.swift"),
