@@ -33,7 +33,6 @@ package struct Admission: Sendable {
     /// False when no more attempts can be called slow.
     var hasRoomForSlow: Bool { slow < maxSlow }
     var waiting: Int { queues.reduce(0) { $0 + $1.count } }
-    /// Whether ``next()`` has an attempt.
     var canStart: Bool { Class.allCases.contains { !queues[$0.rawValue].isEmpty && hasPlace(for: $0) } }
 
     mutating func enqueue(_ endpoint: Int, _ place: Class) { queues[place.rawValue].append(endpoint) }

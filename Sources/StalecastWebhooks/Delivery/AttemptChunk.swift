@@ -10,7 +10,6 @@ struct AttemptChunk {
     private(set) var bytes: [UInt8] = []
     private(set) var count = 0
 
-    /// Most attempts that one chunk holds.
     static let capacity = 64
 
     init() { bytes.reserveCapacity(Self.capacity * 160) }

@@ -2,13 +2,11 @@ import GRDB
 
 /// Position after the last stored attempt.
 struct AttemptLog {
-    /// Last attempt of each webhook.
     private(set) var heads: [WebhookID: Int64] = [:]
     private(set) var nextChunk: Int64 = 1
     /// Attempts written so far, those that were removed since included.
     private(set) var total: Int64 = 0
 
-    /// Changes that one transaction adds.
     struct Addition {
         /// 0 for a webhook that was removed.
         var heads: [WebhookID: Int64] = [:]

@@ -24,11 +24,9 @@ package struct AttemptResult: Sendable, Hashable {
         if !response.isEmpty { object["response"] = .string(String(response.prefix(most))) }
         return object
     }
+}
 
-    init(status: Int?, name: String, problem: String?, response: String) {
-        (self.status, self.name, self.problem, self.response) = (status, name, problem, response)
-    }
-
+extension AttemptResult {
     /// Makes the result of a request that could not be built.
     init(_ problem: AttemptProblem) {
         name = problem.reason.rawValue

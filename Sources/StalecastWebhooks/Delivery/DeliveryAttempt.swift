@@ -47,7 +47,7 @@ extension OutboundOutcome.Phases {
 /// A version that could not be delivered within its time, or that the receiver will never take.
 package struct DeadLetter: Sendable, Hashable {
     /// Id of the row; 0 before it is written.
-    package let id: Int64
+    package var id: Int64 = 0
     package let scope: Scope
     package let version: VersionNumber
     package let sequence: CommitSequence
@@ -59,20 +59,6 @@ package struct DeadLetter: Sendable, Hashable {
 
     /// The store has removed the version before it could be sent.
     package static let pruned = "pruned"
-
-    init(
-        id: Int64 = 0, scope: Scope, version: VersionNumber, sequence: CommitSequence, reason: String, attempts: Int,
-        lastStatus: Int?, movedAt: Timestamp
-    ) {
-        self.id = id
-        self.scope = scope
-        self.version = version
-        self.sequence = sequence
-        self.reason = reason
-        self.attempts = attempts
-        self.lastStatus = lastStatus
-        self.movedAt = movedAt
-    }
 
     package var json: JSONValue {
         var object: JSONObject = [

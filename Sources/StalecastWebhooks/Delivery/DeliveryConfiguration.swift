@@ -1,4 +1,3 @@
-/// Settings of deliveries.
 package struct DeliveryConfiguration: Sendable {
     /// Path of `deliveries.sqlite`.
     package var path: String
@@ -29,7 +28,6 @@ package struct DeliveryConfiguration: Sendable {
 extension DeliveryConfiguration {
     /// The waits of delivery; the defaults are the documented ones, tests shorten them.
     package struct Pace: Sendable {
-        /// The shortest wait before a retry.
         package var floor = Duration.milliseconds(250)
         /// Mode `latest`: the first backoff, doubled with every failure up to `cap`.
         package var base = Duration.seconds(1)
@@ -41,7 +39,6 @@ extension DeliveryConfiguration {
         package var versionWindow = Duration.seconds(3 * 86_400)
         /// After 429, 502 and 504 without `Retry-After`.
         package var throttleFloor = Duration.seconds(30)
-        /// The longest `Retry-After` that is honoured.
         package var longestRetryAfter = Duration.seconds(3600)
         /// After a refusal by the address guard or of a certificate, which time alone seldom heals.
         package var slowFloor = Duration.seconds(900)

@@ -28,7 +28,6 @@ extension DeliveryDatabase {
         return record?.attempt.webhook == id ? record : nil
     }
 
-    /// A webhook's dead letters, oldest first.
     func deadLetters(of id: WebhookID, limit: Int, after: Int64?) throws -> [DeadLetter] {
         try queue.read { db in
             try Row.fetchAll(

@@ -11,9 +11,7 @@ final class DeliveryDatabase: Sendable {
     /// Position for the next attempt that is written.
     private let log = Mutex(AttemptLog())
 
-    /// Most dead letters kept for one webhook.
     static let maxDeadLetters = 1000
-    /// Most attempts kept.
     private static let maxAttempts = 1_000_000
     /// SQLite's `application_id`, `STLD`.
     private static let applicationID: Int32 = 0x5354_4C44

@@ -36,7 +36,6 @@ extension DeliveryImage {
         return try database.load()
     }
 
-    /// Image of these webhooks alone.
     package func only(_ chosen: Set<WebhookID>) -> DeliveryImage {
         var image = DeliveryImage()
         image.ids = ids.intersection(chosen)
@@ -93,7 +92,6 @@ extension DeliveryImage {
 }
 
 extension JournalEntry {
-    /// The webhook it is about.
     var webhook: WebhookID {
         switch self {
         case .lane(let id, _, _), .beyond(let id, _, _), .health(let id, _), .dead(let id, _), .extras(let id, _, _, _),

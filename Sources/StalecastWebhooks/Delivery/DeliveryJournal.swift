@@ -29,7 +29,6 @@ final class DeliveryJournal: Sendable {
         }
     }
 
-    /// Entries are gathered for this long.
     private static let gathering = DispatchTimeInterval.milliseconds(100)
     private static let retry = DispatchTimeInterval.seconds(1)
     /// Beyond so many waiting entries, attempts are not logged any more.

@@ -76,7 +76,6 @@ extension DeliveryState {
         logs[change.scope, default: ScopeLog()].pass(over: change)
     }
 
-    /// A version was committed.
     package mutating func announced(_ change: TemplateChange, at now: UInt64) {
         let isFirst = logs[change.scope]?.newest == nil
         let change = logs[change.scope, default: ScopeLog()].append(change, at: now)
@@ -107,7 +106,6 @@ extension DeliveryState {
         if gone > 0 { members[change.scope]?.removeAll { endpoints[$0] == nil } }
     }
 
-    /// The configuration's topics after a reload.
     package mutating func rebound(_ routes: [TopicBinding], at now: UInt64) {
         self.routes = Dictionary(uniqueKeysWithValues: routes.map { ($0.name, $0) })
         for endpoint in endpoints.all {
@@ -119,7 +117,6 @@ extension DeliveryState {
 
     // MARK: Webhooks
 
-    /// A webhook was made or changed.
     package mutating func installed(_ webhook: Webhook, at now: UInt64) {
         guard let endpoint = endpoints[webhook.id] else {
             let endpoint = endpoints.add(webhook)

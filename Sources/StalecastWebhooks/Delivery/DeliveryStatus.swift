@@ -1,6 +1,5 @@
 package import StalecastWire
 
-/// Status of one webhook's deliveries.
 package struct DeliveryStatus: Sendable {
     package let state: WebhookState
     package let failures: Int

@@ -13,7 +13,6 @@ package enum JournalEntry: Sendable {
 }
 
 extension JournalEntry {
-    /// Position of a webhook in one scope.
     package struct LaneRecord: Sendable, Hashable {
         /// Everything up to here is settled.
         package var cursor = ScopeLog.Place.start
@@ -53,7 +52,6 @@ extension DeliveryImage {
 extension JournalEntry {
     /// Memory of a webhook besides its lanes.
     package struct TargetHealth: Sendable, Hashable {
-        /// Failures in a row.
         package var failures = 0
         /// Attempts that failed since ``failingSince``.
         package var failedAttempts = 0

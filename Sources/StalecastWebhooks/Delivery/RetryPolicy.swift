@@ -15,7 +15,6 @@ package enum Verdict: Equatable, Sendable {
     /// Ended from this side: the message is owed as before.
     case cancelled
 
-    /// Wait before the next attempt.
     package enum Wait: Equatable, Sendable {
         case backoff
         /// Wait of at least this length, or of the backoff if that is longer.

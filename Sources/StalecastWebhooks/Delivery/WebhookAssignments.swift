@@ -60,7 +60,6 @@ package final class WebhookAssignments: Sendable {
         }
     }
 
-    /// Works until its task is cancelled.
     package func run() async {
         async let following: Void = registry.followShared()
         await delivery.run()

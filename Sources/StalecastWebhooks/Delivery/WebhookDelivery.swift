@@ -130,7 +130,6 @@ package final class WebhookDelivery: Sendable {
         perform { $0.take { $0.changed(type, releaseIn: project, data, at: DeliveryLoop.now) } }
     }
 
-    /// A webhook was made or changed.
     package func install(_ webhook: Webhook) {
         expectReceivers()
         perform { $0.take { $0.installed(webhook, at: OutboundEngine.now()) } }

@@ -75,9 +75,11 @@ extension RenderedMessage {
         /// Stragglers have versions of their own; when they are too many, everything is rendered anew.
         private static let capacity = 512
 
-        func message(_ key: RenderedMessage.Key, render: () -> RenderedMessage) -> RenderedMessage {
+        func message(
+            _ key: RenderedMessage.Key, render: () throws(AttemptProblem) -> RenderedMessage
+        ) throws(AttemptProblem) -> RenderedMessage {
             if let known = messages.withLock({ $0.find(key) }) { return known }
-            let message = render()
+            let message = try render()
             messages.withLock { messages in
                 if messages.byKey.count >= Self.capacity { messages.byKey.removeAll(keepingCapacity: true) }
                 messages.byKey[key] = message

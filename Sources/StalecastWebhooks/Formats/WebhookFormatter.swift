@@ -93,65 +93,46 @@ package final class WebhookFormatter: AttemptFormatter {
         let format = webhook.format
         switch content {
         case .stale(let content):
-            return cache.message(RenderedMessage.Key(content, format)) { stale(content, format) }
+            return try cache.message(RenderedMessage.Key(content, format)) { () throws(AttemptProblem) in
+                let id = MessageID.of(content.change, epoch: epoch)
+                return try message(
+                    id, format, StandardMessage.stale(content, epoch: epoch), CloudEvent(content, id: id),
+                    FCMMessage.stale(content.topic))
+            }
         case .test(let nonce, let topic, let project, let current):
             let id = MessageID.of("test", nonce: nonce)
-            switch format {
-            case .fcm: return message(id, FCMMessage.contentType, FCMMessage.test(topic))
-            case .standard:
-                let body = StandardMessage.test(topic: topic, project: project, current: current, at: now)
-                return message(id, StandardMessage.contentType, body)
-            case .cloudEventsBinary, .cloudEventsStructured:
-                return event(CloudEvent(test: id, topic: topic, project: project, current: current, at: now), format)
-            }
+            return try message(
+                id, format, StandardMessage.test(topic: topic, project: project, current: current, at: now),
+                CloudEvent(test: id, topic: topic, project: project, current: current, at: now),
+                FCMMessage.test(topic))
         case .operational(let event):
-            return try operational(event, format)
+            let id = MessageID.of("operational/\(event.type)", nonce: event.nonce)
+            return try message(id, format, StandardMessage.operational(event), CloudEvent(event, id: id))
         case .challenge(let text):
-            return try challenge(text, webhook, at: now)
+            let id = MessageID.of("challenge", nonce: text)
+            return try message(
+                id, format, StandardMessage.challenge(text, at: now),
+                CloudEvent(challenge: text, id: id, project: webhook.project, at: now))
         }
     }
 
-    private func stale(_ content: Delivery.StaleContent, _ format: WebhookFormat) -> RenderedMessage {
-        let id = MessageID.of(content.change, epoch: epoch)
-        return switch format {
-        case .standard:
-            message(id, StandardMessage.contentType, StandardMessage.stale(content, epoch: epoch))
-        case .cloudEventsBinary, .cloudEventsStructured: event(CloudEvent(content, id: id), format)
-        case .fcm: message(id, FCMMessage.contentType, FCMMessage.stale(content.topic))
-        }
-    }
-
-    private func operational(
-        _ event: Delivery.OperationalEvent, _ format: WebhookFormat
+    /// Makes the message in the format that is asked for. `fcm` is nil for what only the other formats can say.
+    private func message(
+        _ id: String, _ format: WebhookFormat, _ standard: @autoclosure () -> [UInt8],
+        _ event: @autoclosure () -> CloudEvent, _ fcm: @autoclosure () -> [UInt8]? = nil
     ) throws(AttemptProblem) -> RenderedMessage {
-        let id = MessageID.of("operational/\(event.type)", nonce: event.nonce)
         switch format {
-        case .standard: return message(id, StandardMessage.contentType, StandardMessage.operational(event))
-        case .cloudEventsBinary, .cloudEventsStructured: return self.event(CloudEvent(event, id: id), format)
-        case .fcm: throw AttemptProblem(.unsupported, "messages about webhooks cannot be sent to FCM")
+        case .standard: return message(id, StandardMessage.contentType, standard())
+        case .cloudEventsStructured:
+            return message(id, CloudEvent.structuredContentType, event().structuredBody)
+        case .cloudEventsBinary:
+            let event = event()
+            let attributes = event.headers.map { OutboundHeader(trusted: $0.name, CloudEvent.escaped($0.value)) }
+            return message(id, CloudEvent.dataContentType, event.binaryBody, attributes)
+        case .fcm:
+            if let body = fcm() { return message(id, FCMMessage.contentType, body) }
+            throw AttemptProblem(.unsupported, "FCM takes neither messages about webhooks nor a challenge")
         }
-    }
-
-    private func challenge(
-        _ text: String, _ webhook: Webhook, at now: Timestamp
-    ) throws(AttemptProblem) -> RenderedMessage {
-        let id = MessageID.of("challenge", nonce: text)
-        switch webhook.format {
-        case .standard:
-            return message(id, StandardMessage.contentType, StandardMessage.challenge(text, at: now))
-        case .cloudEventsBinary, .cloudEventsStructured:
-            let question = CloudEvent(challenge: text, id: id, project: webhook.project, at: now)
-            return event(question, webhook.format)
-        case .fcm: throw AttemptProblem(.unsupported, "FCM cannot be asked for consent")
-        }
-    }
-
-    private func event(_ event: CloudEvent, _ format: WebhookFormat) -> RenderedMessage {
-        if format == .cloudEventsStructured {
-            return message(event.id, CloudEvent.structuredContentType, event.structuredBody)
-        }
-        let attributes = event.headers.map { OutboundHeader(trusted: $0.name, CloudEvent.escaped($0.value)) }
-        return message(event.id, CloudEvent.dataContentType, event.binaryBody, attributes)
     }
 
     private func message(

@@ -10,7 +10,6 @@ package protocol AttemptFormatter: Sendable {
     func answered(status: Int, to request: OutboundRequest, webhook: Webhook)
 }
 
-/// Plan of an attempt.
 package enum AttemptPlan: Sendable {
     /// Send this. `messageID` is the `webhook-id`: the same for every attempt of one version.
     case ready(OutboundRequest, messageID: String)

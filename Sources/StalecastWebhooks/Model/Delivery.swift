@@ -4,7 +4,6 @@ package import StalecastWire
 package struct Delivery: Sendable, Hashable {
     package let webhook: WebhookID
     package let content: Content
-    /// Number of this attempt, from 1.
     package let attempt: Int
 
     package init(webhook: WebhookID, content: Content, attempt: Int = 1) {
@@ -15,13 +14,11 @@ package struct Delivery: Sendable, Hashable {
 
     /// Indirect: an attempt is passed on several times.
     package indirect enum Content: Sendable, Hashable {
-        /// A version of a scope.
         case stale(Delivery.StaleContent)
         /// Asked for by the operator; `nonce` (`[a-z2-7]`, as an epoch has) makes its message id. `current` is
         /// the newest version one of its topics was told of, nil before the first: formats without a word for
         /// "test" repeat it.
         case test(nonce: String, topic: TopicName, project: ProjectID, current: TemplateChange?)
-        /// Something happened to a webhook.
         case operational(Delivery.OperationalEvent)
         /// The question of ``Verification/Method/challenge``.
         case challenge(String)

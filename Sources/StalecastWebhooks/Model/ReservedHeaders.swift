@@ -11,7 +11,6 @@ package enum ReservedHeaders {
     ]
     private static let prefixes = ["proxy-", "ce-"]
 
-    /// More headers than this are refused.
     package static let maxCount = 32
     /// Bytes of a name and of a value.
     package static let maxNameBytes = 128

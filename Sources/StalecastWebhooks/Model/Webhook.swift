@@ -27,7 +27,6 @@ package struct Webhook: Sendable, Equatable {
     package var isPaused: Bool
     private var record: Record
 
-    /// Place where it may be changed.
     package enum Origin: String, Sendable, Hashable {
         case api
         /// Configuration file: changed only there; it can be paused and resumed.
@@ -74,7 +73,6 @@ package struct Webhook: Sendable, Equatable {
 }
 
 extension Webhook {
-    /// Rules for connections to its receiver.
     private struct Reach: Equatable {
         var tls: OutboundTLS?
         var profile: AddressPolicy.Profile
@@ -119,7 +117,6 @@ extension Webhook {
         set { record.since = newValue }
     }
 
-    /// Settings that ``WebhookFormat/fcm`` needs besides the URL.
     package struct FCMSettings: Sendable, Hashable {
         /// Path of the service account's key file (JSON).
         package var serviceAccountFile: String

@@ -1,4 +1,3 @@
-/// Form of a webhook's requests.
 package enum WebhookFormat: String, Sendable, Hashable, CaseIterable {
     /// Standard Webhooks 1.0.0: signed JSON `{"type":"config.stale","timestamp":…,"data":{…}}`. The default.
     case standard

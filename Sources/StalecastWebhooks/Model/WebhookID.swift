@@ -38,12 +38,10 @@ package struct WebhookID: Hashable, Sendable, CustomStringConvertible, Comparabl
         self.init(letters: text.utf8.dropFirst(Self.prefix.utf8.count))
     }
 
-    /// A new id from `generator`.
     package static func random(using generator: inout some RandomNumberGenerator) -> WebhookID {
         made(of: (0..<length).map { _ in alphabet[Int(generator.next() & 31)] })
     }
 
-    /// A new id from the system's secure generator.
     package static func random() -> WebhookID {
         var generator = SystemRandomNumberGenerator()
         return random(using: &generator)

@@ -34,8 +34,6 @@ final class RegistryDatabase: Sendable {
     }
 
     /// No row is a shared record any more; blocks.
-    ///
-    /// - Throws: `DatabaseError`.
     static func unshare(at path: String) throws {
         let queue = try queue(at: path)
         try queue.write { try $0.execute(sql: "UPDATE webhook SET revision = 0") }

@@ -22,7 +22,6 @@ package struct WebhookDraft: Sendable, Equatable {
 
     package init() {}
 
-    /// The settings of `webhook` as they are.
     package init(_ webhook: Webhook) {
         url = webhook.url
         topics = webhook.topics

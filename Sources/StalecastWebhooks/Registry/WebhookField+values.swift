@@ -41,16 +41,9 @@ extension WebhookField {
         var topics: [TopicName] = []
         for (position, element) in elements.enumerated() {
             guard let text = element.string else { throw problem("must be a string", at: "[\(position)]") }
-            do {
-                let topic = try TopicName(text)
-                if topics.contains(topic) { throw problem("\(topic) is there already", at: "[\(position)]") }
-                topics.append(topic)
-            } catch let error as InvalidName {
-                throw problem(error.description, at: "[\(position)]")
-            } catch let problem as RegistryProblem {
-                throw problem
-            } catch {
-                throw problem("\(error)", at: "[\(position)]")
+            do { topics.append(try TopicName(text)) } catch { throw problem("\(error)", at: "[\(position)]") }
+            if topics.dropLast().contains(topics[position]) {
+                throw problem("\(topics[position]) is there already", at: "[\(position)]")
             }
         }
         return topics

@@ -21,9 +21,7 @@ enum WebhookField: String, CaseIterable {
     case description
     case paused
 
-    /// Characters of a description.
     static let maxDescription = 256
-    /// Topics of one webhook.
     static let maxTopics = 64
 
     /// The fields that `path` stands for: itself, or all below it.
@@ -39,8 +37,6 @@ enum WebhookField: String, CaseIterable {
     }
 
     /// Puts `value` into the draft; nil is the default.
-    ///
-    /// - Throws: ``RegistryProblem/invalid(field:_:)``.
     func read(_ value: JSONValue?, into draft: inout WebhookDraft, files: FileNames) throws(RegistryProblem) {
         let defaults = WebhookDraft()
         switch self {

@@ -5,7 +5,6 @@ extension WebhookRegistry {
     ///
     /// - Parameters:
     ///   - document: as the API has it; `signing.algorithm` (default `hmac-sha256`) or `signing.secret` chooses the key.
-    /// - Throws: ``RegistryProblem``.
     package func create(_ document: JSONValue, in project: ProjectID) async throws(RegistryProblem) -> RegistryEntry {
         let rules = rules
         var draft = WebhookDraft()
@@ -109,7 +108,6 @@ extension WebhookRegistry {
 }
 
 extension Webhook {
-    /// A new webhook of a finished draft.
     init(
         id: WebhookID, _ draft: WebhookDraft, project: ProjectID, name: String? = nil, at now: Timestamp
     ) throws(RegistryProblem) {

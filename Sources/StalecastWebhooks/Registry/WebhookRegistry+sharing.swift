@@ -5,7 +5,6 @@ package import StalecastWire
 import Synchronization
 
 extension WebhookRegistry {
-    /// Step that an entry needs.
     enum Step: Sendable { case install, uninstall, nothing }
 
     /// Records in which all nodes of a cluster keep their webhooks: sealed as in the database.
@@ -146,8 +145,6 @@ extension WebhookRegistry {
 
     /// Makes the webhooks of a directory, whose registry is not open, its own: what another cluster knew of them is
     /// nothing to the next one, which would take them for removed. Blocks.
-    ///
-    /// - Throws: `DatabaseError`.
     package static func unshare(in directory: String) throws {
         let path = "\(directory)/\(fileName)"
         if FileManager.default.fileExists(atPath: path) { try RegistryDatabase.unshare(at: path) }

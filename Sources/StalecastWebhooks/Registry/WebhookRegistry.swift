@@ -11,7 +11,6 @@ package final class WebhookRegistry: Sendable {
     let clock: @Sendable () -> Timestamp
     let state = Mutex(WebhookRegistry.Contents())
 
-    /// Change of a webhook.
     package enum Change: Sendable {
         case installed(Webhook)
         case removed(WebhookID)
@@ -87,7 +86,6 @@ package final class WebhookRegistry: Sendable {
     /// The webhook's prepared keys; nil for a webhook that is gone.
     package func signer(of id: WebhookID) -> Signer? { state.withLock { $0.entries[id]?.entry.signer } }
 
-    /// Address policy of a webhook's requests.
     package func policy(of profile: AddressPolicy.Profile) -> AddressPolicy {
         state.withLock { profile == .public ? $0.publicPolicy : $0.internalPolicy }
     }
@@ -212,7 +210,6 @@ extension WebhookRegistry {
         var maxPerProject = 0
         var observer: (@Sendable (WebhookRegistry.Change) -> Void)?
         var shared: Shared?
-        /// Revisions of shared records.
         var revisions: [WebhookID: Int64] = [:]
 
         mutating func put(_ entry: RegistryEntry) {

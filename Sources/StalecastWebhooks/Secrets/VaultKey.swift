@@ -18,8 +18,6 @@ package struct VaultKey: Sendable {
     }
 
     /// Reads the key at `path`; blocks on the file.
-    ///
-    /// - Throws: ``VaultKey.Problem`` when it cannot be read or holds no key.
     package init(readFrom path: String) throws(VaultKey.Problem) {
         let text: String
         do {

@@ -24,7 +24,6 @@ package struct SignatureCheck: Sendable {
     /// Strangers choose the header: its length is judged first, and the body is hashed once, whatever the header says.
     ///
     /// - Parameter now: nil does not look at the time.
-    /// - Throws: ``SignatureCheck.Problem``.
     package func verify(
         messageID: String, timestamp: String, signatures: String, body: [UInt8], at now: Timestamp?
     ) throws(SignatureCheck.Problem) {
