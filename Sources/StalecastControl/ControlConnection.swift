@@ -73,7 +73,8 @@ final class ControlConnection: RequestHandler {
         let writer = admission.isShortPublish(request) ? control.store.takeIdleWriter() : nil
         Task(executorPreference: writer) { [control, loop, connection, feeding] in
             let answer = await control.answer(to: request, admission, peer: peer)
-            defer { writer?.leave() }
+            // Before the client has its answer, so that its next publish finds the writer's queue free.
+            writer?.leave()
             control.tally.count(admission.name, status: answer.status)
             guard let events = answer.events, request.head.method != .HEAD else {
                 return loop.execute { connection.answer(answer) }

@@ -6,14 +6,16 @@ import Synchronization
 /// Connections to a store's database: one that writes, on a queue of its own, and some that read.
 struct StoreConnection: Sendable {
     let pool: DatabasePool
-    let writer = WriterQueue()
+    let writer: WriterQueue
     let logLength = LogLength()
+    /// Queue below the writer's own.
+    private let queue = DispatchQueue(label: "stalecast.store.writer")
 
     /// Opens a database of ours, and brings its tables up to date.
     init(_ directory: DataDirectory) throws {
         var configuration = Configuration()
         configuration.label = "stalecast.store"
-        configuration.writeTargetQueue = writer.queue
+        configuration.writeTargetQueue = queue
         configuration.busyMode = .timeout(5)
         configuration.maximumReaderCount = 4
         // A transaction that cannot even be rolled back makes the store fail; it must not trap.
@@ -21,16 +23,17 @@ struct StoreConnection: Sendable {
         // The pool keeps this closure, and with it what the connections write to.
         configuration.prepareDatabase { [logLength] in logLength.watch($0) }
         pool = try DatabasePool(path: directory.database, configuration: configuration)
+        writer = WriterQueue(pool)
         try Self.makeDurable(pool)
         try Schema.migrator.migrate(pool)
         try pool.write(AuditTable.create)
     }
 
     /// Does work on the writer after everything that waits for its queue now. GRDB's own queue is worked off until it is
-    /// empty before ``WriterQueue/queue`` below it goes on. Work that put itself there again would keep a checkpoint, and
-    /// a publish that has the queue, waiting for as long as publishes overlap.
+    /// empty before the queue below it goes on. Work that put itself there again would keep a checkpoint waiting for as
+    /// long as publishes overlap.
     func inTurn(_ work: @escaping @Sendable (Database) -> Void) {
-        writer.queue.async { [pool] in pool.asyncWriteWithoutTransaction(work) }
+        queue.async { [pool] in pool.asyncWriteWithoutTransaction(work) }
     }
 
     /// DatabasePool itself sets `synchronous = NORMAL`, after everything `Configuration.prepareDatabase` could do, and

@@ -80,7 +80,9 @@ extension TemplateStore {
             let isFirst = state.withLock {
                 $0.queue(QueuedPublish(candidate: candidate, audit: .current, done: continuation))
             }
-            if isFirst { connection.inTurn { self.commitQueued($0) } }
+            // A publish that runs on the writer commits at once, and takes along what waits for the writer's turn.
+            let isDone = connection.writer.doIfCurrent { self.commitQueued($0) }
+            if isFirst, !isDone { connection.inTurn { self.commitQueued($0) } }
         }
         return try result.get()
     }
@@ -91,6 +93,8 @@ extension TemplateStore {
     /// Commits what waits for the writer.
     private func commitQueued(_ db: Database) {
         let (batch, hasMore) = state.withLock { $0.takeQueued(atMost: Self.publishesPerCommit) }
+        // A publish on the writer took what this turn was for.
+        if batch.isEmpty { return }
         let results = commitOnWriter(batch, db)
         for (publish, result) in zip(batch, results) {
             state.withLock { $0.leave() }
