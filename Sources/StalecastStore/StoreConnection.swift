@@ -27,6 +27,7 @@ struct StoreConnection: Sendable {
         try Self.makeDurable(pool)
         try Schema.migrator.migrate(pool)
         try pool.write(AuditTable.create)
+        pool.writeWithoutTransaction(WriteAheadBuffer.install)
     }
 
     /// Does work on the writer after everything that waits for its queue now. GRDB's own queue is worked off until it is

@@ -153,6 +153,31 @@ import Testing
         #expect(FaultyFileSystem.syncs(log) >= 60)
     }
 
+    @Test func aPublishWritesIntoTheLogOnce() async throws {
+        let store = try TemplateStore.make(directory)
+        try await store.put(1...3)
+        let (writes, syncs) = (FaultyFileSystem.writes(log), FaultyFileSystem.syncs(log))
+        try await store.put("4")
+        #expect(FaultyFileSystem.writes(log) == writes + 1)
+        #expect(FaultyFileSystem.syncs(log) == syncs + 1)
+    }
+
+    @Test func aVersionThatTakesSeveralWritesSurvivesAPowerCut() async throws {
+        let store = try TemplateStore.make(directory)
+        let mark = try directory.bytes("highwater")
+        for letter in ["a", "b"] { try await store.put(String(repeating: letter, count: 900_000)) }
+        #expect(FaultyFileSystem.writes(log) > 20)
+        let image = try TemporaryDirectory()
+        for name in ["stalecast.sqlite", "stalecast.sqlite-wal"] {
+            try image.write(Data(FaultyFileSystem.afterPowerCut(directory.file(name)) ?? []), to: name)
+        }
+        try image.write(mark, to: "highwater")
+        let reopened = try TemplateStore.make(image)
+        for number in [1, 2] as [VersionNumber] {
+            #expect(try await reopened.version(number, of: .demo) == store.version(number, of: .demo))
+        }
+    }
+
     private func storeThatAlwaysCheckpoints() throws -> TemplateStore {
         var configuration = StoreConfiguration.make(directory)
         configuration.checkpointBytes = 1

@@ -28,6 +28,7 @@ enum FaultyFileSystem {
         var faults: [String: Fault] = [:]
         var synchronized: [String: [UInt8]] = [:]
         var syncs: [String: Int] = [:]
+        var writes: [String: Int] = [:]
         var bytesRead: [String: Int] = [:]
     }
 
@@ -45,6 +46,9 @@ enum FaultyFileSystem {
 
     /// How often the file was synchronised.
     static func syncs(_ path: String) -> Int { state.withLock { $0.syncs[path] ?? 0 } }
+
+    /// How often the file was written to.
+    static func writes(_ path: String) -> Int { state.withLock { $0.writes[path] ?? 0 } }
 
     /// How many bytes of the file SQLite read since it was first opened.
     static func bytesRead(_ path: String) -> Int { state.withLock { $0.bytesRead[path] ?? 0 } }
@@ -155,7 +159,9 @@ private let readFile:
 private let writeFile:
     @convention(c) (UnsafeMutablePointer<sqlite3_file>?, UnsafeRawPointer?, Int32, sqlite3_int64) -> Int32 = {
         file, bytes, count, offset in
-        switch fault(of: file) {
+        let path = path(of: file)
+        FaultyFileSystem.state.withLock { $0.writes[path, default: 0] += 1 }
+        return switch fault(of: file) {
         case .full: FaultyFileSystem.Fault.full.code
         case .write: FaultyFileSystem.Fault.write.code
         case .sync, nil: systemMethods(of: file).xWrite(file, bytes, count, offset)
