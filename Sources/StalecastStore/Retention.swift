@@ -32,11 +32,10 @@ struct Retention: Sendable {
                         coalesce(
                             (SELECT number FROM version AS v WHERE v.scope = scope.id
                                 ORDER BY number DESC LIMIT 1 OFFSET ?3 - 1), 0) AS counted,
-                        min(
-                            (SELECT coalesce(max(number), 0) FROM version AS v
-                                WHERE v.scope = scope.id AND v.number < scope.latest),
-                            (SELECT coalesce(max(number), 0) FROM version AS v
-                                WHERE v.scope = scope.id AND v.updateTime < ?4)) AS aged
+                        (SELECT coalesce(max(number), 0) FROM version AS v
+                            WHERE v.scope = scope.id AND v.number < coalesce(
+                                (SELECT number FROM version AS young WHERE young.scope = scope.id
+                                    AND young.updateTime >= ?4 ORDER BY number LIMIT 1), scope.latest)) AS aged
                     FROM scope WHERE (?1 IS NULL OR (project = ?1 AND namespace = ?2))
                 ) AS kept CROSS JOIN version
                 ON version.scope = kept.id AND version.number < max(kept.counted, kept.aged)

@@ -114,6 +114,12 @@ enum Schema {
         return migrator
     }
 
+    /// Drops the index of a scope's times, which each publish wrote a page of. Its queries read a scope's versions in the
+    /// order of their numbers. Not a migration: programs that make and use the index open the file as before.
+    static func dropTimeIndex(_ db: Database) throws {
+        try db.execute(sql: "DROP INDEX IF EXISTS versionTime")
+    }
+
     /// Makes an empty store of a new epoch at `path`, complete and in the rollback journal's mode, so that the header
     /// of a file that has its final name always tells what it is.
     static func create(at path: String, epoch: Epoch) throws {

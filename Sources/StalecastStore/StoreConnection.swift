@@ -27,6 +27,8 @@ struct StoreConnection: Sendable {
         try Self.makeDurable(pool)
         try Schema.migrator.migrate(pool)
         try pool.write(AuditTable.create)
+        // A disk without room keeps it until another start.
+        do { try pool.write(Schema.dropTimeIndex) } catch let error as DatabaseError where error.isNoSpace {}
         pool.writeWithoutTransaction(WriteAheadBuffer.install)
     }
 
