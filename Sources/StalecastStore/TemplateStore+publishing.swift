@@ -195,14 +195,18 @@ extension TemplateStore {
         var stage = CommitFault.Stage.beforeCommit
         do {
             try db.run("BEGIN IMMEDIATE TRANSACTION")
-            try assertOnlyWriter(db)
             var ends = WriterEnds(currentTemplates)
+            let head = ends.head
+            try moveHead(from: head, to: head + UInt64(batch.count), db)
             let made = try batch.map { try append($0, &ends, db) }
-            guard ends.head > currentTemplates.head else {
+            guard ends.head > head else {
                 rollBack(db)
                 return made
             }
-            try db.run("UPDATE store SET head = ?", [Int64(ends.head)])
+            // Some were refused.
+            if ends.head < head + UInt64(batch.count) {
+                try moveHead(from: head + UInt64(batch.count), to: ends.head, db)
+            }
             let removable = state.withLock(\.auditBacklog.removable)
             try AuditTable.remove(removable, db)
             stage = .committing
@@ -261,8 +265,16 @@ extension TemplateStore {
     /// lowered is reached in a burst too.
     static let removalsPerPublish = 2 * RetentionPace.publishes
 
-    /// Memory and database agree as long as no other process writes into the file; a second writer would break the
-    /// promise that a version's content never changes.
+    /// Moves the stored head. Memory and database agree as long as no other process writes into the file; a second writer
+    /// would break the promise that a version's content never changes.
+    ///
+    /// - Throws: when the stored head is not `head`.
+    private func moveHead(from head: CommitSequence, to next: CommitSequence, _ db: Database) throws {
+        try db.run("UPDATE store SET head = ?2 WHERE head = ?1", [Int64(head), Int64(next)])
+        guard db.changesCount == 1 else { throw foreignWrite() }
+    }
+
+    /// Checks the stored head like ``moveHead(from:to:_:)``, and leaves it.
     func assertOnlyWriter(_ db: Database) throws {
         let head = try Int64.fetchOne(db.cachedStatement(sql: "SELECT head FROM store")) ?? -1
         guard head == Int64(currentTemplates.head) else { throw foreignWrite() }

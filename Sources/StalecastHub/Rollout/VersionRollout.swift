@@ -84,7 +84,9 @@ struct VersionRollout {
 
     /// A newer version is announced in the scope.
     mutating func overtake() {
-        if clients.fetched < clients.awaited || streamCounts.backlogged > 0 { isOvertaken = true }
+        // Called for each version in the ring at each publish: the sum of all counts is not needed.
+        let isBacklogged = loops.values.contains { $0.backlogged > 0 }
+        if clients.fetched < clients.awaited || isBacklogged { isOvertaken = true }
     }
 
     private func elapsed(_ now: UInt64) -> UInt64 { now > startedAt ? now - startedAt : 0 }
