@@ -23,7 +23,7 @@ struct StoreConnection: Sendable {
         // The pool keeps this closure, and with it what the connections write to.
         configuration.prepareDatabase { [logLength] in logLength.watch($0) }
         pool = try DatabasePool(path: directory.database, configuration: configuration)
-        writer = WriterQueue(pool)
+        writer = WriterQueue(pool, above: queue)
         try Self.makeDurable(pool)
         try Schema.migrator.migrate(pool)
         try pool.write(AuditTable.create)
@@ -34,7 +34,7 @@ struct StoreConnection: Sendable {
 
     /// Does work on the writer after everything that waits for its queue now. GRDB's own queue is worked off until it is
     /// empty before the queue below it goes on. Work that put itself there again would keep a checkpoint waiting for as
-    /// long as publishes overlap.
+    /// long as publishes overlap, or follow each other quickly.
     func inTurn(_ work: @escaping @Sendable (Database) -> Void) {
         queue.async { [pool] in pool.asyncWriteWithoutTransaction(work) }
     }

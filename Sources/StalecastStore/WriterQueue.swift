@@ -11,11 +11,13 @@ import Synchronization
 /// threads that all tasks share, and meet in the writer's next transaction.
 package final class WriterQueue: TaskExecutor {
     private let pool: DatabasePool
+    /// Queue below the pool's own; see ``StoreConnection/inTurn(_:)``.
+    private let queue: DispatchQueue
     private let isTaken = Atomic(false)
     /// Thread that runs a job of this executor now; 0 for none.
     private let runner = Atomic<UInt>(0)
 
-    init(_ pool: DatabasePool) { self.pool = pool }
+    init(_ pool: DatabasePool, above queue: DispatchQueue) { (self.pool, self.queue) = (pool, queue) }
 
     /// - Returns: false while another publish has it.
     func take() -> Bool {
@@ -27,10 +29,12 @@ package final class WriterQueue: TaskExecutor {
 
     package func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
-        pool.asyncWriteWithoutTransaction { _ in
-            self.runner.store(pthread_self(), ordering: .relaxed)
-            job.runSynchronously(on: self.asUnownedTaskExecutor())
-            self.runner.store(0, ordering: .relaxed)
+        queue.async {
+            self.pool.asyncWriteWithoutTransaction { _ in
+                self.runner.store(pthread_self(), ordering: .relaxed)
+                job.runSynchronously(on: self.asUnownedTaskExecutor())
+                self.runner.store(0, ordering: .relaxed)
+            }
         }
     }
 
