@@ -37,7 +37,14 @@ enum BackupFile {
     static func copies(of directory: DataDirectory, beside path: String) throws -> [(name: String, path: String)] {
         try zip(attachments, copyNames(beside: path)).compactMap { name, copy in
             let source = directory.path + "/" + name
-            guard FileOperation.exists(source) else { return nil }
+            guard FileOperation.exists(source) else {
+                guard (FileOperation.size(source + "-wal") ?? 0) == 0 else {
+                    throw StoreError.inaccessible(
+                        "\(source) is missing although its log \(source)-wal is there; put it back, or move the log away to "
+                            + "make backups without what it held")
+                }
+                return nil
+            }
             try self.copy(source, to: copy)
             return (name, copy)
         }

@@ -47,10 +47,11 @@ struct DataDirectory: Sendable {
     /// Path at which a database is made before it gets its name; a file that a crash leaves there is worthless.
     var unfinished: String { database + ".unfinished" }
 
-    /// Files that restores have replaced at `path`, oldest first, logs left out.
+    /// Databases that restores have replaced at `path`, oldest first; also those of which only the log was left.
     func replaced(_ path: String) throws(FileOperation.Failure) -> [String] {
-        try names(beginningWith: String(path.dropFirst(self.path.count + 1)) + ".before-restore-")
-            .filter { !$0.hasSuffix("-wal") && !$0.hasSuffix("-shm") }.sorted().map { self.path + "/" + $0 }
+        let names = try names(beginningWith: String(path.dropFirst(self.path.count + 1)) + ".before-restore-")
+        let databases = names.map { $0.hasSuffix("-wal") || $0.hasSuffix("-shm") ? String($0.dropLast(4)) : $0 }
+        return Set(databases).sorted().map { self.path + "/" + $0 }
     }
 
     /// Names of files in it, in no order.

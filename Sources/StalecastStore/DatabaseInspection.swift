@@ -47,6 +47,13 @@ enum DatabaseInspection {
         }
     }
 
+    /// Reads a database of webhooks through, as far as its structure goes, and leaves no log beside it.
+    static func verifyPart(_ path: String) throws {
+        let queue = try DatabaseQueue(path: path)
+        try queue.inDatabase { try verifyPages($0, path) }
+        try queue.close()
+    }
+
     /// A connection beside the daemon's own, for backups and checks.
     static func readOnlyQueue(_ path: String) throws -> DatabaseQueue {
         var configuration = Configuration()

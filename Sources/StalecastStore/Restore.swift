@@ -8,7 +8,7 @@ package struct RestoreReport: Sendable, Hashable {
     package var floors = NumberFloors()
     /// True when the data directory knew a store before, so that ``floors`` covers what its clients hold.
     package var knowsReplaced = false
-    /// The replaced store's new name; nil when there was none.
+    /// The replaced store's new name, or its log's where only that was left; nil when there was neither.
     package var kept: String?
     /// Stores that former restores had replaced and that were removed now, because newer ones are kept.
     package var removed: [String] = []
@@ -21,14 +21,14 @@ extension TemplateStore {
     /// backup has them. The copy gets a new epoch, and its numbers go on above all that the replaced store gave away:
     /// clients take no lower version for news, and an ETag must never mean two things. Blocks.
     ///  The replaced databases stay beside it as `….before-restore-<time>`, with their `-wal` if they had one; of those
-    /// the newest ``keptReplaced`` stay.
+    /// the newest ``keptReplaced`` stay. The restored ones are opened once before this returns.
     ///
     /// - Parameters:
     ///   - above: numbers go on above this one at least: what clients of a store that is not in `directory` may hold.
     ///   - isRehearsal: nothing is changed.
     /// - Throws: ``StoreError/notAStore(_:)`` for a backup that is none, ``StoreError/locked(_:)`` for a data directory
     ///   in use, ``StoreError/diskFull(_:)``, ``StoreError/inaccessible(_:)``; the data directory's store is the old
-    ///   one then.
+    ///   one then, unless the sentence says otherwise.
     package static func restore(
         from path: String, to directory: String, above: VersionNumber = 0, isRehearsal: Bool = false,
         now: Timestamp = .now()
@@ -100,8 +100,8 @@ extension TemplateStore {
     private static func putInPlace(
         _ path: String, _ directory: DataDirectory, _ report: inout RestoreReport, _ now: Timestamp
     ) throws {
-        let (reading, parts) = try stage(path, directory, report.floors)
         try finishInterrupted(directory)
+        let (reading, parts) = try stage(path, directory, report.floors)
         let suffix = ".before-restore-" + now.description.filter { $0.isLetter || $0.isNumber || $0 == "." }
         report.kept = try setAside(directory.database, suffix)
         for part in parts { _ = try setAside(directory.path + "/" + part, suffix) }
@@ -109,6 +109,7 @@ extension TemplateStore {
         for part in parts { try moveIn(directory.path + "/" + part) }
         try moveIn(directory.database)
         try FileOperation.synchronize(directory.path)
+        try openOnce(directory, parts, report.kept)
         try HighWaterMark(directory.highWaterMark).establish(reading)
         report.hasWebhooks = !parts.isEmpty
         let databases = [directory.database] + parts.map { directory.path + "/" + $0 }
@@ -117,6 +118,21 @@ extension TemplateStore {
     }
 
     private static func moveIn(_ path: String) throws { try FileOperation.move(path + ".unfinished", to: path) }
+
+    /// Opens the new databases under their names and closes them, as the next start will. Leaves no log beside them.
+    private static func openOnce(_ directory: DataDirectory, _ parts: [String], _ kept: String?) throws {
+        do {
+            try DatabaseInspection.recognise(directory.database)
+            try DatabaseInspection.verify(directory.database)
+            try StoreConnection(directory).pool.close()
+            for part in parts { try DatabaseInspection.verifyPart(directory.path + "/" + part) }
+        } catch {
+            let replaced = kept.map { "; what it replaced is \($0)" } ?? ""
+            throw StoreError.inaccessible(
+                "the restored store was put in \(directory.path) and cannot be opened there: "
+                    + "\(openingError(error, directory))\(replaced)")
+        }
+    }
 
     /// Makes the complete new databases under their temporary names, in the data directory's file system.
     private static func stage(
@@ -154,28 +170,34 @@ extension TemplateStore {
     /// ``provideDatabase(_:_:beginEmpty:)``); the old database without its log, which would look sound, is never there
     /// under its own name.
     ///
-    /// - Returns: the new name; nil when there was nothing.
+    /// - Returns: the new name, or the log's where the database is lost; nil when there was nothing.
     private static func setAside(_ path: String, _ suffix: String) throws -> String? {
-        guard FileOperation.exists(path) else { return nil }
-        let kept = path + suffix
-        guard !FileOperation.exists(kept) else {
-            throw StoreError.alreadyExists("\(kept) is already there; move it away")
+        let (kept, isThere) = (path + suffix, FileOperation.exists(path))
+        for name in [kept, kept + "-wal"] where FileOperation.exists(name) {
+            throw StoreError.alreadyExists("\(name) is already there; move it away")
         }
-        try FileOperation.move(path, to: kept)
-        try setLogAside(path, kept)
-        return kept
+        if isThere { try FileOperation.move(path, to: kept) }
+        // A lost database's log too: SQLite would take it for the new one's.
+        let hasLog = try setLogAside(path, kept)
+        return isThere ? kept : hasLog ? kept + "-wal" : nil
     }
 
-    private static func setLogAside(_ path: String, _ kept: String) throws {
-        if (FileOperation.size(path + "-wal") ?? 0) > 0 { try FileOperation.move(path + "-wal", to: kept + "-wal") }
+    /// - Returns: whether there was a log that holds anything.
+    @discardableResult private static func setLogAside(_ path: String, _ kept: String) throws -> Bool {
+        let hasLog = (FileOperation.size(path + "-wal") ?? 0) > 0
+        if hasLog { try FileOperation.move(path + "-wal", to: kept + "-wal") }
         try FileOperation.remove(path + "-wal")
         try FileOperation.remove(path + "-shm")
+        return hasLog
     }
 
-    /// A restore that was cut off between the two renames left a log whose database has its new name already.
+    /// A restore that was cut off between the two renames left a log whose database has its new name already, and the
+    /// new database under its temporary name. Without the latter the log is of a database that was lost, and must not
+    /// come beside one that an earlier restore replaced.
     private static func finishInterrupted(_ directory: DataDirectory) throws {
         for path in [directory.database] + BackupFile.attachments.map({ directory.path + "/" + $0 }) {
             guard !FileOperation.exists(path), FileOperation.exists(path + "-wal") else { continue }
+            guard FileOperation.exists(path + ".unfinished") else { continue }
             guard let kept = try directory.replaced(path).last, !FileOperation.exists(kept + "-wal") else { continue }
             try setLogAside(path, kept)
         }

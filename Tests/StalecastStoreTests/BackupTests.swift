@@ -321,6 +321,44 @@ import Testing
         #expect(names.count { $0.contains("before-restore") } == 3)
     }
 
+    /// SQLite would take a lost database's log for the restored one's. An earlier restore has left a whole store, which the
+    /// log is not of.
+    @Test(arguments: [true, false]) func aLostDatabasesLogDoesNotStayBesideTheRestoredOne(isSecond: Bool) async throws {
+        let store = try TemplateStore.make(directory)
+        try await store.put(1...2)
+        try store.backup(to: shelf.file("backup"))
+        if isSecond {
+            store.close()
+            _ = try TemplateStore.restore(from: shelf.file("backup"), to: directory.path)
+        }
+        let newest = isSecond ? try TemplateStore.make(directory) : store
+        try await newest.put(3...5)
+        let lost = try TemporaryDirectory()
+        let names = try FileManager.default.contentsOfDirectory(atPath: directory.path)
+        try directory.copy(names.filter { $0 != "lock" && $0 != "stalecast.sqlite" }, to: lost)
+        let log = try lost.bytes("stalecast.sqlite-wal")
+        #expect(throws: StoreError.self) { try TemplateStore.make(lost) }
+
+        let report = try TemplateStore.restore(from: shelf.file("backup"), to: lost.path)
+        let kept = try #require(report.kept)
+        #expect(kept.hasSuffix("-wal") && kept.contains(".before-restore-"))
+        #expect(try Data(contentsOf: URL(fileURLWithPath: kept)) == log)
+        let beside = try FileManager.default.contentsOfDirectory(atPath: lost.path)
+        #expect(beside.filter { $0.hasSuffix("-wal") || $0.hasSuffix("-shm") }.map(lost.file) == [kept])
+        let restored = try TemplateStore.make(lost)
+        #expect(try await restored.numbers() == [2, 1])
+        #expect(try await restored.put("next").version > 5, "clients may hold versions 3 to 5")
+    }
+
+    @Test func aBackupWithoutALostDatabaseOfWebhooksIsRefused() async throws {
+        let store = try TemplateStore.make(directory)
+        try await store.put("1")
+        try directory.write(Data("log".utf8), to: "webhooks.sqlite-wal")
+        let error = #expect(throws: StoreError.self) { try store.backup(to: shelf.file("backup")) }
+        #expect(error.map { "\($0)".contains("webhooks.sqlite is missing") } == true)
+        #expect(try FileManager.default.contentsOfDirectory(atPath: shelf.path) == [])
+    }
+
     /// Between the two renames, and before the new store has its name, a start refuses; the restore can be run again,
     /// and the replaced pair is a whole store.
     @Test(arguments: [true, false]) func aRestoreThatWasCutOffIsNoticedAndRepeated(hasLog: Bool) async throws {
@@ -334,6 +372,7 @@ import Testing
         let files = FileManager.default
         try files.moveItem(atPath: crashed.database, toPath: crashed.file(kept))
         if !hasLog { try files.moveItem(atPath: crashed.database + "-wal", toPath: crashed.file(kept) + "-wal") }
+        try crashed.write(Data(), to: "stalecast.sqlite.unfinished")
         #expect(throws: StoreError.self) { try TemplateStore.make(crashed) }
         _ = try TemplateStore.restore(from: shelf.file("backup"), to: crashed.path)
         #expect(try await TemplateStore.make(crashed).put("6").version == 6)

@@ -219,7 +219,7 @@ struct Restore: AsyncParsableCommand {
             return try TemplateStore.restore(
                 from: file, to: directory, above: floor.version, isRehearsal: isRehearsal)
         } catch {
-            throw CommandFailure(.refused, "nothing restored: \(error)")
+            throw CommandFailure(.refused, "not restored: \(error)")
         }
     }
 
