@@ -74,9 +74,11 @@ package struct SystemCheck {
             guard try TemplateStore.isReadable(in: configuration.data) else { return nil }
             return Finding(subject: "store", sentence: "the store in \(configuration.data) can be read")
         } catch {
-            return Finding(
-                subject: "store", sentence: "the store cannot be read: \(error)",
-                command: "ls -la '\(configuration.data)'")
+            let command =
+                if case .notAStore = error {
+                    "stalecast restore FILE --data '\(configuration.data)'  # FILE: the newest backup"
+                } else { "ls -la '\(configuration.data)'" }
+            return Finding(subject: "store", sentence: "the store cannot be read: \(error)", command: command)
         }
     }
 

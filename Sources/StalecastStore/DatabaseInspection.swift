@@ -1,4 +1,6 @@
+import Foundation
 import GRDB
+import GRDBSQLite
 
 /// Decides whether a file may be opened as a store, without changing it.
 enum DatabaseInspection {
@@ -26,10 +28,15 @@ enum DatabaseInspection {
 
     /// Checks schema and structure through a connection that cannot write, not even a checkpoint when it is closed.
     ///
-    /// - Parameter limit: files larger than this many bytes are not read through.
-    static func verify(_ path: String, upTo limit: Int64 = maxCheckedBytes) throws(StoreError) {
+    /// - Parameters:
+    ///   - limit: files larger than this many bytes are not read through.
+    ///   - makesFiles: false makes no index of the log either, for a database of another account. No process may have
+    ///     the database open then. Where SQLite cannot read it so, nothing is checked.
+    static func verify(
+        _ path: String, upTo limit: Int64 = maxCheckedBytes, makesFiles: Bool = true
+    ) throws(StoreError) {
         do {
-            let queue = try readOnlyQueue(path)
+            guard let queue = try makesFiles ? readOnlyQueue(path) : untouchedQueue(path) else { return }
             try queue.unsafeRead { db in
                 try verifySchema(db, path)
                 if FileOperation.size(path) ?? 0 <= limit { try verifyPages(db, path) }
@@ -60,6 +67,17 @@ enum DatabaseInspection {
         configuration.readonly = true
         configuration.busyMode = .timeout(5)
         return try DatabaseQueue(path: path, configuration: configuration)
+    }
+
+    /// A connection that makes no file, to a database that no process has open; nil where SQLite cannot do that.
+    static func untouchedQueue(_ path: String) throws -> DatabaseQueue? {
+        let name = path.addingPercentEncoding(withAllowedCharacters: .urlPathAllowed)
+        guard let name, sqlite3_compileoption_used("USE_URI") != 0 else { return nil }
+        let hasLog = FileOperation.size(path + "-wal") ?? 0 > 0
+        // A connection that may not write can read a log only by the index that the last process left.
+        if hasLog, !FileOperation.exists(path + "-shm") { return nil }
+        let place = path.hasPrefix("/") ? "file://\(name)" : "file:\(name)"
+        return try readOnlyQueue(place + (hasLog ? "?readonly_shm=1" : "?immutable=1"))
     }
 
     private static func meansDamage(_ error: DatabaseError) -> Bool {

@@ -57,12 +57,7 @@ extension TemplateStore {
             try DatabaseInspection.verify(directory.database)
             return false
         }
-        // SQLite would delete the log beside a new database, and with it whatever it held.
-        guard (FileOperation.size(directory.writeAheadLog) ?? 0) == 0 else {
-            throw .notAStore(
-                "\(directory.writeAheadLog) is there but \(directory.database) is missing; nothing was changed; "
-                    + "put the database back beside it, or move the -wal file away")
-        }
+        try refuseLoneLog(directory)
         do {
             if !beginEmpty { try refuseLoss(directory, mark) }
             try removeUnfinished(directory)
@@ -75,6 +70,14 @@ extension TemplateStore {
         } catch {
             throw openingError(error, directory)
         }
+    }
+
+    /// SQLite would delete the log beside a new database, and with it whatever it held.
+    private static func refuseLoneLog(_ directory: DataDirectory) throws(StoreError) {
+        guard (FileOperation.size(directory.writeAheadLog) ?? 0) > 0 else { return }
+        throw .notAStore(
+            "\(directory.writeAheadLog) is there but \(directory.database) is missing; nothing was changed; put the "
+                + "database back beside it, restore a backup, or move the -wal file away")
     }
 
     private static func refuseLoss(_ directory: DataDirectory, _ mark: HighWaterMark.Finding) throws {
@@ -99,7 +102,8 @@ extension TemplateStore {
     /// A process that was ended by force leaves `-shm` and, unless all of it was written back, `-wal`. Without the
     /// second the versions in it are gone, which must not pass for an older file that an operator has put in place.
     static func refuseLostLog(_ directory: DataDirectory, _ found: HighWaterMark.Finding) throws {
-        let queue = try DatabaseInspection.readOnlyQueue(directory.database)
+        let untouched = try DatabaseInspection.untouchedQueue(directory.database)
+        let queue = try untouched ?? DatabaseInspection.readOnlyQueue(directory.database)
         let (epoch, head) = try queue.unsafeRead { try identity($0) }
         try queue.close()
         guard case .mark(let mark) = found, mark.epoch == epoch, head < mark.head else { return }
@@ -110,22 +114,29 @@ extension TemplateStore {
                 + "restore a backup, or remove \(directory.sharedMemory) to go on with what \(directory.database) has")
     }
 
-    /// Looks whether a directory that no process has open holds a store, without opening or changing anything: an open
-    /// would leave files of the caller's account.
+    /// Judges a directory that no process has open as a start does, without changing anything: an open would leave files
+    /// of the caller's account.
     ///
     /// - Returns: false where there was no store yet.
-    /// - Throws: what a start would say of a foreign, unreadable or missing database.
+    /// - Throws: what a start would say of a foreign, damaged, unreadable or missing database.
     package static func isReadable(in path: String) throws(StoreError) -> Bool {
         let directory = DataDirectory(path)
-        if FileOperation.exists(directory.database) {
+        let (isThere, hasLostLog) = (FileOperation.exists(directory.database), directory.hasLostLog)
+        if isThere {
             try DatabaseInspection.recognise(directory.database)
-            return true
+            try DatabaseInspection.verify(directory.database, makesFiles: false)
+        } else {
+            try refuseLoneLog(directory)
         }
-        guard FileOperation.exists(directory.highWaterMark) else { return false }
-        do { try refuseLoss(directory, HighWaterMark(directory.highWaterMark).found) } catch {
+        // Reading the mark would make its file.
+        guard !isThere || hasLostLog, FileOperation.exists(directory.highWaterMark) else { return isThere }
+        do {
+            let found = try HighWaterMark(directory.highWaterMark).found
+            if isThere { try refuseLostLog(directory, found) } else { try refuseLoss(directory, found) }
+        } catch {
             throw openingError(error, directory)
         }
-        return false
+        return isThere
     }
 
     static func removeUnfinished(_ directory: DataDirectory) throws {

@@ -80,6 +80,7 @@ def test_doctor_looks_up_the_names_that_sources_need(tmp_path):
 @pytest.mark.parametrize(("damage", "sentence"), [
     (lambda file: file.write_bytes(b"not a database"), "is not a SQLite database"),
     (lambda file: file.unlink(), "is missing, and it held 1 commits"),
+    (lambda file: file.write_bytes(file.read_bytes()[:4096] + bytes(range(256)) * 48 + file.read_bytes()[16384:]), "is damaged"),
 ])
 async def test_doctor_names_a_stopped_daemon_and_a_store_that_cannot_be_read(launch, damage, sentence):
     daemon = launch()
@@ -92,8 +93,29 @@ async def test_doctor_names_a_stopped_daemon_and_a_store_that_cannot_be_read(lau
     damage(daemon.data / "stalecast.sqlite")
     lost = doctor("--data", daemon.data)
     assert sentence in lost["store"]["sentence"] and not lost["daemon"]["isGood"]
+    assert lost["store"]["command"].startswith("stalecast restore FILE --data "), lost["store"]
     left = {path.name for path in daemon.data.iterdir()} | {"stalecast.sqlite"}
     assert left == set(before), "it makes no files, which another account could not write"
+
+
+async def test_doctor_judges_the_store_of_a_daemon_that_was_killed(launch):
+    daemon = launch()
+    await daemon.publish(marked("x"))
+    daemon.kill()
+
+    def files():
+        return {path.name: path.read_bytes() for path in daemon.data.iterdir()}
+
+    before = files()
+    assert before["stalecast.sqlite-wal"] and doctor("--data", daemon.data)["store"]["isGood"]
+    assert files() == before, "it changes nothing, the log included"
+    (daemon.data / "stalecast.sqlite-wal").rename(daemon.data / "wal")
+    assert "stalecast.sqlite-wal is missing" in doctor("--data", daemon.data)["store"]["sentence"]
+    (daemon.data / "wal").rename(daemon.data / "stalecast.sqlite-wal")
+    (daemon.data / "stalecast.sqlite").rename(daemon.data / "lost")
+    assert "stalecast.sqlite is missing" in doctor("--data", daemon.data)["store"]["sentence"]
+    (daemon.data / "lost").rename(daemon.data / "stalecast.sqlite")
+    assert files() == before
 
 
 def test_doctor_asks_the_daemon_of_the_configurations_directory(launch, tmp_path):
