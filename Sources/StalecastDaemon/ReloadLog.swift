@@ -1,3 +1,4 @@
+import Foundation
 import StalecastWire
 import Synchronization
 
@@ -8,6 +9,8 @@ final class ReloadLog: Sendable {
         var succeededAt: Timestamp
         /// Why the newest one was refused; nil when it is in force.
         var problem: String?
+        /// Absolute path of the file that the problem is in; nil when it is in none.
+        var file: String?
     }
 
     /// Start of the daemon, whose configuration is the first one read.
@@ -23,13 +26,17 @@ final class ReloadLog: Sendable {
 
     func succeeded(at time: Timestamp) { state.withLock { $0 = Outcome(succeededAt: time) } }
 
-    func refused(_ problem: String) { state.withLock { $0.problem = problem } }
+    func refused(_ error: any Error) {
+        let file = (error as? ConfigurationProblems)?.file.map { URL(fileURLWithPath: $0).path }
+        state.withLock { ($0.problem, $0.file) = ("\(error)", file) }
+    }
 
-    /// `{"loadedAt","problem"}`, the second only after a reload that was refused.
+    /// `{"loadedAt","problem","file"}`, the latter only after a reload that was refused.
     var json: JSONValue {
         let newest = newest
         var object: JSONObject = ["loadedAt": .string(newest.succeededAt.description)]
         object["problem"] = newest.problem.map(JSONValue.string)
+        object["file"] = newest.file.map(JSONValue.string)
         return .object(object)
     }
 }

@@ -222,7 +222,7 @@ struct ReloadService: Service {
             sayWhatIsNotObserved(next, running)
             return next
         } catch {
-            parts.reloads.refused("\(error)")
+            parts.reloads.refused(error)
             logger.error("configuration not reloaded, the old one stays", metadata: ["error": "\(error)"])
             return running
         }

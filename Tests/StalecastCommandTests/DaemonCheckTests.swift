@@ -59,6 +59,23 @@ struct DaemonCheckTests {
         }
     }
 
+    private func commands(_ changes: JSONObject) -> [String] {
+        var status = Self.well
+        for (key, value) in changes.members { status[key] = value }
+        return DaemonCheck(.object(status), version: "1.0", now: Self.now).findings.compactMap(\.command)
+    }
+
+    /// Each can be pasted as it is, and needs no other program than the system's.
+    @Test func commandsNameTheirFiles() {
+        #expect(
+            commands(["configuration": ["problem": "line 3", "file": "/etc/my shop.yaml"]]) == [
+                "stalecast check-config --config '/etc/my shop.yaml'"
+            ])
+        #expect(commands(["configuration": ["problem": "the token file is empty"]]) == ["stalecast status"])
+        #expect(commands(["store": ["health": "the disk is full since 07:00"]]) == ["df -h; stalecast status"])
+        #expect(commands(["store": ["health": "failed: an error"]]) == ["journalctl -u stalecast -n 50"])
+    }
+
     @Test func aNodeThatIsBehindIsNamed() {
         #expect(needing([:], cluster: ["name": "shop", "node": "a", "whole": true, "ready": true]).isEmpty)
         #expect(

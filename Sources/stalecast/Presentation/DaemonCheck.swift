@@ -52,13 +52,18 @@ package struct DaemonCheck {
         }
         return finding(
             "configuration", "a newer configuration was refused, the one before is in force: \(problem)",
-            "stalecast check-config --config FILE")
+            // A token's or a webhook's problem has no configuration file.
+            status["configuration"]?["file"]?.string.map { "stalecast check-config --config '\($0)'" }
+                ?? "stalecast status")
     }
 
     private var store: SystemCheck.Finding {
         let health = status["store"]?["health"]?.string ?? "?"
         guard health != "ok" else { return finding("store", "the store is ok") }
-        return finding("store", "the store cannot be written: \(health)", "stalecast status --json | jq .store")
+        let isFull = health.hasPrefix("the disk is full")
+        return finding(
+            "store", "the store cannot be written: \(health)",
+            isFull ? "df -h; stalecast status" : "journalctl -u stalecast -n 50")
     }
 
     private var degraded: [SystemCheck.Finding] {

@@ -283,7 +283,8 @@ async def test_sighup_with_an_invalid_configuration_keeps_the_old(launch, half, 
         await stream.version_at_least(1)
         assert (await fetch(daemon.edge, "/v1/state?topic=OTHER")).status == 200
     assert await daemon.metric("stalecast_config_last_reload_successful") == (0 if text else 1)
-    assert ("problem" in (await daemon.status())["configuration"]) == bool(text)
+    outcome = (await daemon.status())["configuration"]
+    assert ("problem" in outcome) == bool(text) and outcome.get("file") == (str(daemon.config) if text else None)
     degraded = (await daemon.ask_control("/readyz")).json().get("degraded", [])
     assert any("refused at its last reload" in sentence for sentence in degraded) == bool(text), degraded
     assert daemon.running and await daemon.ready() == 200
