@@ -65,6 +65,16 @@ final class ListenerTLS: Sendable {
         /// Begin of the new certificates' validity, in seconds since 1970; nil when that was no reason to leave them.
         var due: Int?
         var warned: Set<String> = []
+        /// Outcome of the last attempt to read the files; nil when all of them are in force.
+        var refusal: Refusal?
+    }
+
+    /// Reason why the newest files are not in force.
+    private struct Refusal {
+        /// Seconds since 1970.
+        let time: Int
+        /// Sentence that names the file.
+        let problem: String
     }
 
     /// `edge` or `control`.
@@ -103,48 +113,63 @@ final class ListenerTLS: Sendable {
 
     /// Reads the files now; what is wrong with them is logged, and the old certificates stay.
     func reload() {
+        let now = Int(Date().timeIntervalSince1970)
+        var refusal: String?
         do {
             state.withLock { state in
                 state.known = TLSFiles.identities(files)
                 state.due = nil
             }
-            let now = Int(Date().timeIntervalSince1970)
-            let read = try TLSFiles(files, now: now)
-            var material = read.material
-            let before = server.material
-            material.identities = better(material.identities, than: before.identities, at: now)
-            material.isTLS13Only = before.isTLS13Only
-            warn(read.warnings)
-            guard
-                material.identities.map(\.chain) != before.identities.map(\.chain)
-                    || material.clientAuthorities != before.clientAuthorities
-            else { return }
-            try server.replace(material)
-            logger.notice("certificates replaced", metadata: metadata(material.identities[0]))
-            if !Set(before.clientAuthorities).isSubset(of: material.clientAuthorities) {
-                logger.warning(
-                    "a client authority was removed; clients that it let in stay until their connection or the daemon ends",
-                    metadata: ["listener": "\(listener)"])
-            }
+            refusal = try replaceCertificates(at: now)
         } catch {
+            refusal = "\(error)"
             logger.error(
                 "certificates not replaced, the old ones stay",
                 metadata: ["listener": "\(listener)", "error": "\(error)"])
         }
+        state.withLock { $0.refusal = refusal.map { Refusal(time: now, problem: $0) } }
+    }
+
+    /// - Returns: why a certificate was left out, a sentence; nil when none was.
+    private func replaceCertificates(at now: Int) throws -> String? {
+        let read = try TLSFiles(files, now: now)
+        var material = read.material
+        let before = server.material
+        let (identities, refusal) = better(material.identities, than: before.identities, at: now)
+        material.identities = identities
+        material.isTLS13Only = before.isTLS13Only
+        warn(read.warnings)
+        guard
+            material.identities.map(\.chain) != before.identities.map(\.chain)
+                || material.clientAuthorities != before.clientAuthorities
+        else { return refusal }
+        try server.replace(material)
+        logger.notice("certificates replaced", metadata: metadata(material.identities[0]))
+        if !Set(before.clientAuthorities).isSubset(of: material.clientAuthorities) {
+            logger.warning(
+                "a client authority was removed; clients that it let in stay until their connection or the daemon ends",
+                metadata: ["listener": "\(listener)"])
+        }
+        return refusal
     }
 
     /// The new ones; where one that is valid would be replaced by one that is not, the old one, until the new one is.
-    private func better(_ new: [TLSIdentity], than old: [TLSIdentity], at now: Int) -> [TLSIdentity] {
+    private func better(
+        _ new: [TLSIdentity], than old: [TLSIdentity], at now: Int
+    ) -> (identities: [TLSIdentity], refusal: String?) {
         var identities = new
+        var refusal: String?
         for (index, (one, former)) in zip(new, old).enumerated() where !one.isValid(at: now) && former.isValid(at: now)
         {
             identities[index] = former
             if one.term.notBefore > now { state.withLock { $0.due = min($0.due ?? .max, one.term.notBefore) } }
+            let problem = one.warning(at: now) ?? "\(one.name) is not valid"
+            refusal = refusal ?? problem
             logger.error(
                 "a certificate not replaced, the old one stays",
-                metadata: ["listener": "\(listener)", "error": "\(one.warning(at: now) ?? "\(one.name) is not valid")"])
+                metadata: ["listener": "\(listener)", "error": "\(problem)"])
         }
-        return identities
+        return (identities, refusal)
     }
 
     /// Says what is not well with the certificates in force, each thing once a day.
@@ -160,6 +185,19 @@ final class ListenerTLS: Sendable {
             $0.warning(at: now) ?? "\($0.name) is not valid"
         }
     }
+
+    /// Sentences about newer files that were refused; their problem is for `/status`, because it names paths.
+    var refused: [String] {
+        guard let refusal = state.withLock({ $0.refusal }) else { return [] }
+        let end = server.material.identities.map(\.term.notAfter).min().map { ", until \(Self.time($0))" } ?? ""
+        return [
+            "the newest certificate files of \(listener) were refused at \(Self.time(refusal.time)), and those before them "
+                + "stay in use\(end)"
+        ]
+    }
+
+    /// False while newer files are refused.
+    fileprivate var hasNewest: Bool { state.withLock { $0.refusal == nil } }
 
     private func warn(_ sentences: [String]) {
         for sentence in sentences where state.withLock({ $0.warned.insert(sentence).inserted }) {
@@ -178,18 +216,23 @@ final class ListenerTLS: Sendable {
         Timestamp(microseconds: Int64(clamping: seconds).multipliedReportingOverflow(by: 1_000_000).partialValue)
     }
 
-    /// JSON for `/status`: one object for each certificate.
+    /// JSON for `/status`: one object for each certificate; `refused` says that newer files of its listener were.
     func json() -> [JSONValue] {
         let now = Int(Date().timeIntervalSince1970)
+        let refused = state.withLock { $0.refusal }.map { refusal -> JSONValue in
+            ["time": .string(Self.time(refusal.time).description), "problem": .string(refusal.problem)]
+        }
         return server.material.identities.map { identity in
             let left = identity.term.notAfter - now
-            return [
+            var object: JSONObject = [
                 "listener": .string(listener), "certificate": .string(identity.name),
                 "names": .array(identity.dnsNames.map(JSONValue.string)),
                 "notAfter": .string(Self.time(identity.term.notAfter).description),
                 // Below 0 from the first second after its end.
                 "daysLeft": .int(left / 86_400 - (left < 0 ? 1 : 0)),
             ]
+            object["refused"] = refused
+            return .object(object)
         }
     }
 }
@@ -202,7 +245,7 @@ extension TLSIdentity {
 }
 
 extension MetricsText {
-    /// Writes when certificates expire, and the counts of handshakes.
+    /// Writes when certificates expire, whether the newest files are in force, and the counts of handshakes.
     mutating func tls(_ listeners: [ListenerTLS]) {
         family(
             "stalecast_tls_certificate_not_after_seconds",
@@ -212,6 +255,10 @@ extension MetricsText {
                     ([("listener", tls.listener), ("certificate", $0.name)], Double($0.term.notAfter))
                 }
             })
+        family(
+            "stalecast_tls_last_reload_successful",
+            "0 while the newest certificate files were refused and those before them stay.",
+            listeners.map { ([("listener", $0.listener)], $0.hasNewest ? 1 : 0) })
         family(
             "stalecast_tls_handshakes_total", "Connections of TLS listeners, by how they began.",
             listeners.flatMap { tls in

@@ -24,7 +24,9 @@ final class Readiness: Sendable {
     func stop() { isStopping.withLock { $0 = true } }
 
     /// Why it is less than it should be, although it gets traffic: sentences.
-    var degraded: [String] { (cluster?.degraded ?? []) + tls.flatMap { $0.invalid() } + refusedReload }
+    var degraded: [String] {
+        (cluster?.degraded ?? []) + tls.flatMap { $0.invalid() + $0.refused } + refusedReload
+    }
 
     private var refusedReload: [String] {
         // What is wrong with it may name paths: that is for `/status`.

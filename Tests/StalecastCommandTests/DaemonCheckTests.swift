@@ -76,6 +76,18 @@ struct DaemonCheckTests {
         #expect(commands(["store": ["health": "failed: an error"]]) == ["journalctl -u stalecast -n 50"])
     }
 
+    @Test func refusedFilesOfAListenerAreNamedOnce() {
+        let certificate: JSONValue = [
+            "listener": "edge", "certificate": "/etc/a.pem", "notAfter": "2027-01-26T07:00:00Z",
+            "refused": ["time": "2026-11-26T06:00:00Z", "problem": "/etc/a.pem holds no certificate"],
+        ]
+        #expect(
+            needing(["certificates": [certificate, certificate]]) == [
+                "newer certificate files of edge were refused at 2026-11-26T06:00:00Z: /etc/a.pem holds no certificate"
+            ])
+        #expect(commands(["certificates": [certificate]]) == ["stalecast tls check '/etc/a.pem'"])
+    }
+
     @Test func aNodeThatIsBehindIsNamed() {
         #expect(needing([:], cluster: ["name": "shop", "node": "a", "whole": true, "ready": true]).isEmpty)
         #expect(

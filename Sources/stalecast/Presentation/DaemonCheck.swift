@@ -20,7 +20,7 @@ package struct DaemonCheck {
     }
 
     package var findings: [SystemCheck.Finding] {
-        [ready, versions, configuration, store] + degraded + certificates
+        [ready, versions, configuration, store] + degraded + certificates + refusedCertificates
             + [webhooks, sources, clusterNode].compactMap(\.self)
     }
 
@@ -82,6 +82,20 @@ package struct DaemonCheck {
                 return finding("certificate", "\(name) is valid until \(end)")
             }
             return finding("certificate", "\(name) \(sentence)", "stalecast tls check '\(file)'")
+        }
+    }
+
+    /// One for each listener whose newest files are not in force.
+    private var refusedCertificates: [SystemCheck.Finding] {
+        var listeners: Set<String> = []
+        return (status["certificates"]?.array ?? []).compactMap { certificate in
+            guard let refused = certificate["refused"], let listener = certificate["listener"]?.string,
+                listeners.insert(listener).inserted
+            else { return nil }
+            let (time, problem) = (refused["time"]?.string ?? "?", refused["problem"]?.string ?? "?")
+            return finding(
+                "certificate", "newer certificate files of \(listener) were refused at \(time): \(problem)",
+                "stalecast tls check '\(certificate["certificate"]?.string ?? "?")'")
         }
     }
 

@@ -176,6 +176,21 @@ async def test_a_bad_swap_changes_nothing(launch, tmp_path):
     assert await eventually(said, True, timeout=15)
     daemon.signal(signal.SIGHUP)
     await connect(daemon.edge, trusting(authority))
+
+    async def in_force():
+        return await daemon.metric("stalecast_tls_last_reload_successful", listener="edge")
+
+    assert await eventually(in_force, 0, timeout=15) == 0
+    (row,) = (await daemon.status())["certificates"]
+    assert "localhost.pem" in row["refused"]["problem"], row
+    sentences = (await daemon.ask_control("/readyz")).json()["degraded"]
+    [degraded] = [each for each in sentences if "certificate" in each]
+    assert degraded.startswith("the newest certificate files of edge were refused at 20") and ".pem" not in degraded
+    assert degraded.endswith(f"stay in use, until {row['notAfter']}"), (degraded, row)
+    judged = subprocess.run([BINARY, "doctor", "--json", "--data", daemon.data], capture_output=True, text=True,
+                            check=False, env=environment(), timeout=20)
+    assert any("localhost.pem" in each["sentence"] and "tls check" in each.get("command", "")
+               for each in json.loads(judged.stdout)["findings"]), judged.stdout
     authority.certify("localhost", "127.0.0.1")
     daemon.signal(signal.SIGHUP)
 
@@ -183,6 +198,9 @@ async def test_a_bad_swap_changes_nothing(launch, tmp_path):
         return "certificates replaced" in daemon.log_text()
 
     assert await eventually(replaced, True, timeout=15)
+    assert await eventually(in_force, 1, timeout=15) == 1
+    assert "degraded" not in (await daemon.ask_control("/readyz")).json()
+    assert "refused" not in (await daemon.status())["certificates"][0]
 
 
 async def test_a_renewal_that_is_not_valid_leaves_the_old_one(launch, tmp_path, dated):
