@@ -4,7 +4,7 @@ import ServiceLifecycle
 import StalecastWire
 
 /// Notices that the system's clock was set: between two readings it moved by more or less than the time that passed.
-package struct ClockWatch {
+package struct ClockWatch: Sendable {
     /// Both clocks at one moment.
     package struct Reading: Sendable {
         let wall: Duration
@@ -13,13 +13,15 @@ package struct ClockWatch {
 
         package init(wall: Duration, sinceBoot: Duration) { (self.wall, self.sinceBoot) = (wall, sinceBoot) }
 
-        static var now: Reading {
-            func read(_ clock: clockid_t) -> Duration {
-                var time = timespec()
-                clock_gettime(clock, &time)
-                return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
-            }
-            return Reading(wall: read(CLOCK_REALTIME), sinceBoot: read(CLOCK_BOOTTIME))
+        static var now: Reading { Reading(wall: read(CLOCK_REALTIME), sinceBoot: timeSinceBoot()) }
+
+        /// Time since the machine's start, sleep included.
+        package static func timeSinceBoot() -> Duration { read(CLOCK_BOOTTIME) }
+
+        private static func read(_ clock: clockid_t) -> Duration {
+            var time = timespec()
+            clock_gettime(clock, &time)
+            return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
         }
     }
 

@@ -41,19 +41,44 @@ package final class ScheduledPublishing: Sendable {
         var reported: String?
     }
 
+    /// Newest step of the system's clock forward while this process ran: the times between its ends never came.
+    private struct ClockSteps: Sendable {
+        private var watch: ClockWatch?
+        private var step: (from: Timestamp, to: Timestamp)?
+
+        mutating func read(_ now: Timestamp, sinceBoot: Duration) {
+            let reading = ClockWatch.Reading(wall: .microseconds(now.microseconds), sinceBoot: sinceBoot)
+            defer { watch = watch ?? ClockWatch(reading) }
+            guard let step = watch?.step(to: reading), step > .zero else { return }
+            self.step = (now.advanced(by: .zero - step), now)
+        }
+
+        /// Length of the step across `time`; nil when there was none.
+        func length(across time: Timestamp) -> Duration? {
+            guard let step, step.from < time, time <= step.to else { return nil }
+            return .microseconds(step.to.microseconds - step.from.microseconds)
+        }
+    }
+
     private let store: TemplateStore
     private let copies: AuditCopies
     private let now: @Sendable () -> Timestamp
+    private let sinceBoot: @Sendable () -> Duration
     /// Why an author's proposal must not be published any more, a sentence; nil where it may be.
     private let objection: @Sendable (Proposal) -> String?
     private let attempts = Mutex<[Place: Attempt]>([:])
+    private let clockSteps = Mutex(ClockSteps())
 
-    /// - Parameter copies: the audit log, which gets a line of each end.
+    /// - Parameters:
+    ///   - copies: the audit log, which gets a line of each end.
+    ///   - sinceBoot: time since the machine's start, which shows steps of the clock `now`.
     package init(
         _ store: TemplateStore, _ copies: AuditCopies, now: @escaping @Sendable () -> Timestamp = Timestamp.now,
+        sinceBoot: @escaping @Sendable () -> Duration = ClockWatch.Reading.timeSinceBoot,
         objection: @escaping @Sendable (Proposal) -> String?
     ) {
-        (self.store, self.copies, self.now, self.objection) = (store, copies, now, objection)
+        (self.store, self.copies, self.now, self.sinceBoot) = (store, copies, now, sinceBoot)
+        self.objection = objection
     }
 
     /// Decides on the proposals whose time has come. Leaves out proposals that were decided elsewhere meanwhile.
@@ -61,6 +86,7 @@ package final class ScheduledPublishing: Sendable {
     /// - Returns: outcomes worth a log line. That a proposal waits is one when it is late, once for each reason.
     package func publishDue() async -> [(Proposal, Outcome)] {
         let now = now()
+        clockSteps.withLock { $0.read(now, sinceBoot: sinceBoot()) }
         // A database that cannot be read is said elsewhere, and tried again.
         let scheduled = (try? await store.scheduledProposals()) ?? []
         let places = Set(scheduled.map(Place.init))
@@ -95,7 +121,7 @@ package final class ScheduledPublishing: Sendable {
 
     private func publish(_ proposal: Proposal, isLate: Bool) async -> Outcome? {
         if let reason = objection(proposal) { return await end(proposal, reason) }
-        if isLate { return await end(proposal, "no daemon could publish it within an hour of its time") }
+        if isLate { return await end(proposal, reasonOfDelay(proposal)) }
         let by = Proposal.Person(principal: Self.principal, user: UpdateUser())
         var line = Self.line(of: proposal)
         line["changedKeys"] = .array(proposal.changedKeys.map(JSONValue.string))
@@ -117,6 +143,14 @@ package final class ScheduledPublishing: Sendable {
             default: return await end(proposal, error.description)
             }
         }
+    }
+
+    private func reasonOfDelay(_ proposal: Proposal) -> String {
+        guard let time = proposal.publishTime, let length = clockSteps.withLock({ $0.length(across: time) }) else {
+            return "no daemon could publish it within an hour of its time"
+        }
+        let (hours, minutes) = (length.components.seconds / 3600, length.components.seconds / 60 % 60)
+        return "the system clock was put forward by \(hours) h \(minutes) min, across its time: propose it again"
     }
 
     private func end(_ proposal: Proposal, _ reason: String) async -> Outcome? {

@@ -11,8 +11,15 @@ import Testing
 @Suite struct ScheduledPublishingTests {
     private final class Clock: Sendable {
         private let time = Mutex(Timestamp("2026-11-20T12:00:00Z")!)
+        private let booted = Mutex(Duration.seconds(100))
         var now: Timestamp { time.withLock { $0 } }
-        func advance(_ seconds: Int64) { time.withLock { $0 = $0.advanced(by: .seconds(seconds)) } }
+        var sinceBoot: Duration { booted.withLock { $0 } }
+        func advance(_ seconds: Int64) {
+            booted.withLock { $0 += .seconds(seconds) }
+            step(seconds)
+        }
+        /// As an operator sets it: no time passes.
+        func step(_ seconds: Int64) { time.withLock { $0 = $0.advanced(by: .seconds(seconds)) } }
     }
 
     private let directory: TemporaryDirectory
@@ -37,7 +44,9 @@ import Testing
     private func publishing(
         _ store: TemplateStore, objection: @escaping @Sendable (Proposal) -> String? = { _ in nil }
     ) -> ScheduledPublishing {
-        ScheduledPublishing(store, AuditCopies(audit, store), now: { [clock] in clock.now }, objection: objection)
+        ScheduledPublishing(
+            store, AuditCopies(audit, store), now: { [clock] in clock.now }, sinceBoot: { [clock] in clock.sinceBoot },
+            objection: objection)
     }
 
     private func publish(_ value: String) throws -> Publish {
@@ -138,6 +147,23 @@ import Testing
                 .ended(reason: "no daemon could publish it within an hour of its time")
             ])
         #expect(try await store.current(scope)?.version == 1)
+    }
+
+    @Test func aClockThatWasPutForwardIsTheReason() async throws {
+        let store = try open()
+        try await propose("across", in: 7200, store)
+        try await propose("after", in: 14_400, store)
+        let publishing = publishing(store)
+        #expect(await outcomes(publishing) == [])
+        clock.step(10_860)
+        let reason = "the system clock was put forward by 3 h 1 min, across its time: propose it again"
+        #expect(await outcomes(publishing) == [.ended(reason: reason)])
+        // The daemon was away at the other one's time, which the step did not cross.
+        clock.advance(7200)
+        #expect(
+            await outcomes(publishing) == [
+                .ended(reason: "no daemon could publish it within an hour of its time")
+            ])
     }
 
     @Test func anObjectionEndsIt() async throws {
