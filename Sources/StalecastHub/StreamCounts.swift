@@ -6,7 +6,8 @@ package struct StreamCounts: Sendable, Hashable {
     package var streams = 0
     /// Streams among them that ended before they were told.
     package var left = 0
-    /// Streams whose socket has not taken the message whole: they read too slowly, or it is held back for a moment.
+    /// Streams whose socket has not taken the message whole: they read too slowly, or it is held back for a moment. When
+    /// a newer version takes its place, they stay here: they get only the newer one.
     package var backlogged = 0
     /// Streams that came later; they are told when they come, and belong to nothing else here.
     package var joined = 0

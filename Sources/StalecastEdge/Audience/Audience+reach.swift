@@ -26,6 +26,13 @@ struct Reach {
 /// Counts the streams that were told of each version, beside the fan-out, which gains nothing by this. Before it the
 /// members are counted; after it only those are looked at that did not take all of it.
 extension Audience {
+    /// Before the fan-out of an announcement.
+    mutating func beginCounting(_ announcement: TopicBoard.Announcement) {
+        withRollouts { audience, rollouts in
+            rollouts.begin(announcement, audience: { audience.members.streamCount(on: $0) }, waiting: audience.waiting)
+        }
+    }
+
     /// After the fan-out of an announcement.
     mutating func noteUnsent(_ announcement: TopicBoard.Announcement) {
         let sequence = announcement.change.sequence
@@ -81,9 +88,14 @@ extension Audience {
     }
 
     mutating func tellStreamCounts(_ book: RolloutTracker) {
+        withRollouts { $1.tell(book, as: $0.reach.loop, waiting: $0.waiting) }
+    }
+
+    /// Takes the counts out, so that changing them copies nothing.
+    private mutating func withRollouts(_ body: (Audience, inout LoopRollouts) -> Void) {
         var rollouts = reach.rollouts
         reach.rollouts = LoopRollouts()
-        rollouts.tell(book, as: reach.loop, waiting: waiting)
+        body(self, &rollouts)
         reach.rollouts = rollouts
     }
 

@@ -108,10 +108,7 @@ package struct Audience {
 
     /// Takes consecutive announcements and returns those that are worth sending.
     mutating func apply(_ run: [TopicBoard.Announcement]) -> AnnouncementBatch {
-        for announcement in run {
-            let streams = members.streamCount(on: announcement.encodedMessages.map(\.topic))
-            reach.rollouts.begin(announcement, audience: streams)
-        }
+        for announcement in run { beginCounting(announcement) }
         let batch = board.apply(run, cache: &bytes.messages)
         for topic in batch.skipped { tally.coalesced += members[topic].count }
         return batch

@@ -4,11 +4,16 @@ package import StalecastWire
 /// the loop, which says so when it is asked: a stream that was told at once costs nothing here.
 package struct LoopRollouts {
     package struct Version {
+        let number: VersionNumber
         package let sequence: CommitSequence
-        /// Topics that announced it.
+        /// Topics that announced it and have not announced a newer version since.
         package fileprivate(set) var topics: [Topic.Index]
         package var streamCounts = StreamCounts()
         fileprivate var told: StreamCounts?
+        /// Streams of its audience that will only get a newer version.
+        fileprivate var passedOver = 0
+        /// Whether it was written, or is held back. False between its announcement and the fan-out of the same batch.
+        fileprivate var isFannedOut = false
     }
 
     /// Oldest first.
@@ -20,14 +25,25 @@ package struct LoopRollouts {
 
     package var isEmpty: Bool { versions.isEmpty }
 
-    /// A change is about to be written.
+    /// A change is about to be written. Streams that still wait for an older version on its topics get only this one.
     ///
-    /// - Parameter audience: the streams that are there for it.
-    package mutating func begin(_ announcement: TopicBoard.Announcement, audience: Int) {
+    /// - Parameters:
+    ///   - audience: counts the streams of topics.
+    ///   - waiting: how many streams of a version's audience wait for it.
+    package mutating func begin(
+        _ announcement: TopicBoard.Announcement, audience: ([Topic.Index]) -> Int, waiting: (Version) -> Int
+    ) {
         if announcement.audience == .nobody { return }
-        var version = Version(
-            sequence: announcement.change.sequence, topics: announcement.encodedMessages.map(\.topic))
-        version.streamCounts.streams = audience
+        let (change, topics) = (announcement.change, announcement.encodedMessages.map(\.topic))
+        for (place, older) in (versions[change.scope] ?? []).enumerated() where older.number != change.version {
+            var taken = older
+            taken.topics = older.topics.filter(topics.contains)
+            guard !taken.topics.isEmpty else { continue }
+            versions[change.scope]?[place].passedOver += older.isFannedOut ? waiting(taken) : audience(taken.topics)
+            versions[change.scope]?[place].topics.removeAll(where: topics.contains)
+        }
+        var version = Version(number: change.version, sequence: change.sequence, topics: topics)
+        version.streamCounts.streams = audience(topics)
         versions[announcement.change.scope, default: []].append(version)
         hasNews = true
     }
@@ -45,6 +61,7 @@ package struct LoopRollouts {
     package mutating func fannedOut(_ change: TemplateChange, nanoseconds: UInt64, polls: Int = 0) {
         guard let place = versions[change.scope]?.lastIndex(where: { $0.sequence == change.sequence }) else { return }
         guard let streams = versions[change.scope]?[place].streamCounts.streams else { return }
+        versions[change.scope]?[place].isFannedOut = true
         versions[change.scope]?[place].streamCounts.polls += polls
         // A loop without subscribers takes announcements late.
         if streams + polls > 0 { versions[change.scope]?[place].streamCounts.nanoseconds = nanoseconds }
@@ -70,20 +87,23 @@ package struct LoopRollouts {
         }
     }
 
-    /// Tells the book what changed, and lets go of older versions of which all were told.
+    /// Tells the book what changed, and lets go of older versions for which no stream waits.
     ///
     /// - Parameter waiting: how many streams of a version's audience wait for it.
     package mutating func tell(_ book: RolloutTracker, as loop: Int, waiting: (Version) -> Int) {
         hasNews = false
         for (scope, var list) in versions {
+            var open: Set<CommitSequence> = []
             for place in list.indices {
-                list[place].streamCounts.backlogged = waiting(list[place])
+                let waiting = waiting(list[place])
+                if waiting > 0 { open.insert(list[place].sequence) }
+                list[place].streamCounts.backlogged = list[place].passedOver + waiting
                 guard list[place].streamCounts != list[place].told else { continue }
                 list[place].told = list[place].streamCounts
                 book.note(list[place].streamCounts, of: loop, in: scope, list[place].sequence)
             }
             let newest = list.last?.sequence
-            versions[scope] = list.filter { $0.sequence == newest || $0.streamCounts.backlogged > 0 }
+            versions[scope] = list.filter { $0.sequence == newest || open.contains($0.sequence) }
         }
     }
 
