@@ -57,8 +57,12 @@ package final class EtcdRecords: SharedRecords {
     private func isHeard(_ name: RecordName) -> Bool { kinds?.contains(name.kind) ?? true }
 
     package func records(_ names: [RecordName]) async throws(LogError) -> RecordPage {
-        let result = try await transact(EtcdTransaction(then: names.map { .range(EtcdRange(key($0))) }))
-        return RecordPage(result.found.compactMap(\.first).compactMap(record), revision: result.revision)
+        page(try await transact(EtcdTransaction(then: names.map { .range(EtcdRange(key($0))) })))
+    }
+
+    /// Records that reads of single keys found.
+    private func page(_ result: EtcdTransaction.Result) -> RecordPage {
+        RecordPage(result.found.compactMap(\.first).compactMap(record), revision: result.revision)
     }
 
     /// nil for a key that holds no record.
@@ -73,28 +77,26 @@ package final class EtcdRecords: SharedRecords {
 
     // MARK: Changing
 
-    package func put(
-        _ value: [UInt8], to name: RecordName, over revision: Int64?, lease: RecordLease?
-    ) async throws(LogError) -> RecordOutcome {
-        let key = key(name)
-        let result = try await transact(
-            EtcdTransaction(
-                if: [revision.map { .modRevision(key, $0) } ?? .createRevision(EtcdRange(key), 0)],
-                then: [.put(key, value, lease: lease ?? 0), .range(EtcdRange(key))],
-                otherwise: [.range(EtcdRange(key))]))
-        return outcome(result)
+    package func put(_ puts: [RecordPut]) async throws(LogError) -> (isDone: Bool, page: RecordPage) {
+        var transaction = EtcdTransaction(then: [])
+        for put in puts {
+            let key = key(put.name)
+            transaction.compares.append(
+                put.replaced.map { .modRevision(key, $0) } ?? .createRevision(EtcdRange(key), 0))
+            transaction.then.append(.put(key, put.value, lease: put.lease ?? 0))
+            transaction.otherwise.append(.range(EtcdRange(key)))
+        }
+        transaction.then += transaction.otherwise
+        let result = try await transact(transaction)
+        return (result.succeeded, page(result))
     }
 
     package func remove(_ name: RecordName, at revision: Int64) async throws(LogError) -> RecordOutcome {
         let key = key(name)
-        return outcome(
-            try await transact(
-                EtcdTransaction(
-                    if: [.modRevision(key, revision)], then: [.delete(EtcdRange(key))],
-                    otherwise: [.range(EtcdRange(key))])))
-    }
-
-    private func outcome(_ result: EtcdTransaction.Result) -> RecordOutcome {
+        let result = try await transact(
+            EtcdTransaction(
+                if: [.modRevision(key, revision)], then: [.delete(EtcdRange(key))], otherwise: [.range(EtcdRange(key))])
+        )
         let record = result.found.last?.first.flatMap(record)
         return result.succeeded
             ? .done(record, revision: result.revision) : .conflict(record, revision: result.revision)

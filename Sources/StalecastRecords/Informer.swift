@@ -126,6 +126,16 @@ package actor Informer {
         }
     }
 
+    /// Puts several records in one step, or none, with one call: see ``RecordPut/most``.
+    ///
+    /// - Returns: whether it is done. If not, what stands in its place is known here.
+    package func put(_ puts: [RecordPut]) async throws(LogError) -> Bool {
+        let (isDone, page) = try await records.put(puts)
+        let found = Dictionary(page.records.map { ($0.name, $0) }) { $1 }
+        for put in puts { learn(put.name, found[put.name], page.revision) }
+        return isDone
+    }
+
     /// Removes a record; it is gone here when this returns.
     package func remove(_ name: RecordName, at revision: Int64) async throws(LogError) -> RecordOutcome {
         let records = records

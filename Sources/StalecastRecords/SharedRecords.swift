@@ -5,12 +5,10 @@ package protocol SharedRecords: Sendable {
     func all() async throws(LogError) -> RecordPage
     /// Records of those names that exist, at most 100 names, at one moment.
     func records(_ names: [RecordName]) async throws(LogError) -> RecordPage
-    /// - Parameters:
-    ///   - revision: of the record that is replaced; nil makes a new one.
-    ///   - lease: the record goes away with it; nil: it stays.
-    func put(
-        _ value: [UInt8], to name: RecordName, over revision: Int64?, lease: RecordLease?
-    ) async throws(LogError) -> RecordOutcome
+    /// Puts at most ``RecordPut/most`` records in one step, or none of them.
+    ///
+    /// - Returns: whether it is done, and the records as they are now.
+    func put(_ puts: [RecordPut]) async throws(LogError) -> (isDone: Bool, page: RecordPage)
     func remove(_ name: RecordName, at revision: Int64) async throws(LogError) -> RecordOutcome
     /// Hints that something has changed; ends when nothing more will come, or when one was lost.
     func watch() async throws(LogError) -> AsyncStream<RecordWatchEvent>
@@ -29,7 +27,35 @@ package protocol SharedRecords: Sendable {
     func kept(of assignment: RecordName) async throws(LogError) -> [UInt8]?
 }
 
+extension SharedRecords {
+    /// Puts one record; see ``RecordPut``.
+    package func put(
+        _ value: [UInt8], to name: RecordName, over revision: Int64?, lease: RecordLease?
+    ) async throws(LogError) -> RecordOutcome {
+        let (isDone, page) = try await put([RecordPut(name: name, value: value, over: revision, lease: lease)])
+        let record = page.records.first
+        return isDone ? .done(record, revision: page.revision) : .conflict(record, revision: page.revision)
+    }
+}
+
 package typealias RecordLease = Int64
+
+/// One record that is to be written.
+package struct RecordPut: Sendable {
+    package let name: RecordName
+    package let value: [UInt8]
+    /// Revision of the record that is replaced; nil makes a new one.
+    package let replaced: Int64?
+    /// The record goes away with it; nil: it stays.
+    package let lease: RecordLease?
+
+    package init(name: RecordName, value: [UInt8], over replaced: Int64?, lease: RecordLease?) {
+        (self.name, self.value, self.replaced, self.lease) = (name, value, replaced, lease)
+    }
+
+    /// Number of records that are written in one step, at most: etcd takes 128 operations, two for each.
+    package static let most = 50
+}
 
 /// Name of a record: a kind without a slash, and an id, which may have some.
 package struct RecordName: Sendable, Hashable, CustomStringConvertible {

@@ -44,17 +44,15 @@ struct EtcdRecordsTests {
 
         let lease = try await records.grant(.seconds(60))
         #expect(try await records.renew(lease))
-        // At once, so that the member writes many with one synchronisation.
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            for number in 0..<450 {
-                if number >= 64 { try await group.next() }
-                group.addTask {
-                    _ = try await records.put([0], to: RecordName("node", "\(number)"), over: nil, lease: lease)
-                }
-            }
-            try await group.waitForAll()
+        let puts = (0..<450).map { RecordPut(name: RecordName("node", "\($0)"), value: [0], over: nil, lease: lease) }
+        for start in stride(from: 0, to: 450, by: RecordPut.most) {
+            let (isDone, page) = try await records.put(Array(puts[start..<start + RecordPut.most]))
+            #expect(isDone && page.records.count == RecordPut.most && Set(page.records.map(\.revision)).count == 1)
         }
         #expect(try await Set(records.all().records.map(\.name.id)) == Set((0..<450).map(String.init)))
+        let other = RecordPut(name: RecordName("node", "new"), value: [1], over: nil, lease: lease)
+        let (isDone, conflict) = try await records.put([other, puts[7]])
+        #expect(!isDone && conflict.records.map(\.name) == [puts[7].name], "none is put where one conflicts")
         try await records.revoke(lease)
         #expect(try await !records.renew(lease))
         #expect(try await records.all().records.isEmpty)

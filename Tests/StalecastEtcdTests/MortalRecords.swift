@@ -25,10 +25,8 @@ final class MortalRecords: SharedRecords {
     func revoke(_ lease: RecordLease) async throws(LogError) { try await alive.revoke(lease) }
     func kept(of assignment: RecordName) async throws(LogError) -> [UInt8]? { try await alive.kept(of: assignment) }
 
-    func put(
-        _ value: [UInt8], to name: RecordName, over revision: Int64?, lease: RecordLease?
-    ) async throws(LogError) -> RecordOutcome {
-        try await alive.put(value, to: name, over: revision, lease: lease)
+    func put(_ puts: [RecordPut]) async throws(LogError) -> (isDone: Bool, page: RecordPage) {
+        try await alive.put(puts)
     }
 
     func remove(_ name: RecordName, at revision: Int64) async throws(LogError) -> RecordOutcome {

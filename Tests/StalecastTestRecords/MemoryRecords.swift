@@ -69,9 +69,11 @@ package final class MemoryRecords: SharedRecords {
     package var revision: Int64 { state.withLock { $0.revision } }
 
     private func set(
-        _ name: RecordName, _ value: [UInt8]?, _ lease: RecordLease?, _ state: inout State, rings: Bool = true
+        _ name: RecordName, _ value: [UInt8]?, _ lease: RecordLease?, _ state: inout State, rings: Bool = true,
+        isFirst: Bool = true
     ) -> SharedRecord? {
-        state.revision += 1
+        // Changes of one step have one revision.
+        if isFirst { state.revision += 1 }
         let record = value.map {
             SharedRecord(
                 name: name, value: $0, revision: state.revision,
@@ -109,14 +111,17 @@ package final class MemoryRecords: SharedRecords {
         }
     }
 
-    package func put(
-        _ value: [UInt8], to name: RecordName, over revision: Int64?, lease: RecordLease?
-    ) async throws(LogError) -> RecordOutcome {
+    package func put(_ puts: [RecordPut]) async throws(LogError) -> (isDone: Bool, page: RecordPage) {
         try call { (state) throws(LogError) in
-            let known = state.records[name]?.record
-            guard known?.revision == revision else { return .conflict(known, revision: state.revision) }
-            if let lease, !state.leases.contains(lease) { throw .notDone("no such lease") }
-            return .done(set(name, value, lease, &state), revision: state.revision)
+            let known = puts.compactMap { state.records[$0.name]?.record }
+            guard puts.allSatisfy({ state.records[$0.name]?.record.revision == $0.replaced }) else {
+                return (false, RecordPage(known, revision: state.revision))
+            }
+            guard puts.compactMap(\.lease).allSatisfy(state.leases.contains) else { throw .notDone("no such lease") }
+            let records = puts.enumerated().compactMap { number, put in
+                set(put.name, put.value, put.lease, &state, isFirst: number == 0)
+            }
+            return (true, RecordPage(records, revision: state.revision))
         }
     }
 

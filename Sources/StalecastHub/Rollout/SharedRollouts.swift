@@ -29,9 +29,9 @@ package final class SharedRollouts: Sendable {
     private static let leaseUse = Duration.seconds(5)
     /// Records of sightings a second, at most.
     private static let mostSightings = 16
-    /// Records of scopes a second, at most. Each is an fsync of etcd, which appends wait for: 64 busy scopes of three
-    /// nodes would write four records for each publish.
-    private static let mostReports = 8
+    /// Bytes of a second's records of scopes, at most. They are written in one step, which is one fsync of etcd: appends
+    /// wait for it, and etcd keeps all versions of a record until it is compacted.
+    private static let mostBytes = 128 << 10
 
     /// - Parameters:
     ///   - webhooks: those that this node delivers to, by how far they are with a version.
@@ -75,11 +75,24 @@ package final class SharedRollouts: Sendable {
 
     /// Begins the next time with the first scope that was left out, so that each has its turn.
     private func shareReports() async {
+        guard let lease = membership.lease else { return }
         let begin = nextScope.withLock(\.self)
-        var left = Self.mostReports
+        var (reports, bytes): ([(scope: Scope, put: RecordPut)], Int) = ([], 0)
         for index in scopes.indices.map({ ($0 + begin) % scopes.count }) {
-            guard left > 0 else { return nextScope.withLock { $0 = index } }
-            if await shareReport(of: scopes[index]) { left -= 1 }
+            guard let value = await news(of: scopes[index]) else { continue }
+            bytes += value.count
+            if reports.count == RecordPut.most || !reports.isEmpty && bytes > Self.mostBytes {
+                nextScope.withLock { $0 = index }
+                break
+            }
+            let name = RecordName(Self.statuses, "\(membership.node)/\(scopes[index])")
+            let revision = await membership.informer.record(name)?.revision
+            reports.append((scopes[index], RecordPut(name: name, value: value, over: revision, lease: lease)))
+        }
+        // If it is not done, it is tried again in a second.
+        guard !reports.isEmpty, (try? await membership.informer.put(reports.map(\.put))) == true else { return }
+        written.withLock { written in
+            for (scope, put) in reports { written[scope] = (put.value, .now) }
         }
     }
 
@@ -106,10 +119,10 @@ package final class SharedRollouts: Sendable {
         return lease
     }
 
-    /// - Returns: whether it asked for a write.
-    private func shareReport(of scope: Scope) async -> Bool {
+    /// Returns the report of a scope that is to be written now; nil: none.
+    private func news(of scope: Scope) async -> [UInt8]? {
         guard let (head, statuses) = tracker.own(of: scope, limit: Self.newest), let newest = statuses.first else {
-            return false
+            return nil
         }
         var report = NodeRollouts(head: head, statuses)
         report.webhooks = await webhooks(scope, newest.version)
@@ -117,15 +130,8 @@ package final class SharedRollouts: Sendable {
         let value = report.json.encoded()
         let last = written.withLock { $0[scope] }
         let isQuiet = newest.ageSeconds > Self.fresh
-        if let last, last.value == value || isQuiet && last.at + Self.rarely > .now { return false }
-        guard let lease = membership.lease, value.count <= SharedRecord.maxBytes else { return false }
-        let name = RecordName(Self.statuses, "\(membership.node)/\(scope)")
-        let revision = await membership.informer.record(name)?.revision
-        // If it is not done, it is tried again in a second.
-        if case .done? = try? await membership.informer.put(value, to: name, over: revision, lease: lease) {
-            written.withLock { $0[scope] = (value, .now) }
-        }
-        return true
+        if let last, last.value == value || isQuiet && last.at + Self.rarely > .now { return nil }
+        return value.count <= SharedRecord.maxBytes ? value : nil
     }
 
     private func take(_ change: Informer.Change) {
