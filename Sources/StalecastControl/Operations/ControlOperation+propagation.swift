@@ -125,7 +125,7 @@ extension ControlOperations {
                         [
                             "client": text, "address": text, "app": text, "sdk": text, "held": text, "active": text,
                             "behindSince": text, "lastSeen": text, "live": ["type": "boolean"],
-                            "state": .enumSchema(["current", "behind", "failed", "unknown"]), "error": text,
+                            "state": .enumSchema(["current", "behind", "failed", "unknown", "lost"]), "error": text,
                         ], required: ["live", "state"])),
             ], optional: ["groups", "laggards"]),
         "Audience": .objectSchema(

@@ -34,8 +34,19 @@ struct ClientTable {
         var isLeaving = false
         /// Another node of the cluster counts it among the clients that fetched its version.
         var isCountedElsewhere = false
+        /// It listens at another node of the cluster, as that node said last.
+        var isElsewhere = false
 
         var isLive: Bool { streams > 0 || polls > 0 }
+
+        /// Notes a fetch.
+        ///
+        /// - Returns: whether it counts in its version's herd.
+        mutating func countsFetch() -> Bool {
+            guard fetches < FetchLoad.mostOfOne else { return false }
+            fetches += 1
+            return true
+        }
 
         /// Whether it is of the audience of the version with this bit, and has not left it.
         func isAwaited(_ bit: UInt32) -> Bool { cohort & ~gone & bit != 0 }

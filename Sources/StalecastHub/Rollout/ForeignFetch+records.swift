@@ -10,10 +10,11 @@ extension RolloutTracker.ForeignFetch {
         let active: VersionNumber
         let failed: VersionNumber
         let isCounted: Bool
+        let isHere: Bool?
 
         init(_ fetch: RolloutTracker.ForeignFetch) {
             (scope, fetched, active) = (fetch.scope, fetch.fetched, fetch.active)
-            (failed, isCounted) = (fetch.failed, fetch.isCounted)
+            (failed, isCounted, isHere) = (fetch.failed, fetch.isCounted, fetch.isHere)
         }
 
         func row(_ keys: [UInt64]) -> JSONValue {
@@ -26,6 +27,7 @@ extension RolloutTracker.ForeignFetch {
             ]
             if failed > 0 { object["failed"] = .string(String(failed)) }
             if !isCounted { object["counted"] = false }
+            object["here"] = isHere.map { .bool($0) }
             return .object(object)
         }
     }
@@ -80,7 +82,7 @@ extension RolloutTracker.ForeignFetch {
             RolloutTracker.ForeignFetch(
                 key: bytes[start..<start + 8].reversed().reduce(UInt64(0)) { $0 << 8 | UInt64($1) }, scope: scope,
                 fetched: fetched, active: active, failed: row["failed"]?.versionNumber ?? 0,
-                isCounted: row["counted"]?.bool ?? true, wins: wins)
+                isCounted: row["counted"]?.bool ?? true, isHere: row["here"]?.bool, wins: wins)
         }
     }
 }

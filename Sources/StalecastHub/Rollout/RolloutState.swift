@@ -66,7 +66,7 @@ struct RolloutState {
             change, previous: previous, topics: topics, fetchWindowMs: fetchWindowMs, bit: bit,
             isPartial: isPartial, startedAt: now, announceTime: time)
         if isStored { rollout.record = .ended }
-        gather(&rollout, in: change.scope)
+        rollout.gather(&table.entries, of: names.number(of: change.scope), hears: names.hears(rollout.topics))
         // A staged version has an entry for each of its stages.
         for index in list.indices where list[index].version != change.version { list[index].overtake() }
         if list.count >= Self.ring { list.removeFirst(list.count - Self.ring + 1) }
@@ -78,23 +78,6 @@ struct RolloutState {
         for foreignFetch in waiting { seenElsewhere(foreignFetch, at: now) }
         loads[change.scope] = FetchLoad(
             change.sequence, fetchWindowMs: fetchWindowMs, after: loads[change.scope], at: now)
-    }
-
-    /// The audience of a version: who is here, hears it and has an older one.
-    private mutating func gather(_ rollout: inout VersionRollout, in scope: Scope) {
-        let number = names.number(of: scope)
-        let hears = names.hears(rollout.topics)
-        for place in table.entries.indices where table.entries[place].scope == number {
-            table.entries[place].cohort &= ~rollout.bit
-            table.entries[place].gone &= ~rollout.bit
-            table.entries[place].fetches = 0
-            let entry = table.entries[place]
-            guard entry.isPresent, hears[Int(entry.topics)] else { continue }
-            rollout.clients.identifiedStreams += Int(entry.streams)
-            guard entry.fetched < rollout.number else { continue }
-            table.entries[place].cohort |= rollout.bit
-            rollout.clients.audience += 1
-        }
     }
 
     /// A loop tells how far a version is on its streams.
@@ -116,14 +99,16 @@ struct RolloutState {
         let (client, scope, topics, isPoll) = (arrival.client, arrival.scope, arrival.topics, arrival.isPoll)
         guard let place = place(of: client, scope, address, at: now) else { return }
         let number = names.number(of: topics, in: &table, at: tenths(now))
+        let isNew = !table.entries[place].isLive
         table.entries[place].topics = number
+        table.entries[place].isElsewhere = false
         if isPoll { table.entries[place].polls += table.entries[place].polls == .max ? 0 : 1 }
         if !isPoll { table.entries[place].streams += table.entries[place].streams == .max ? 0 : 1 }
         table.entries[place].isPresent = true
         raise(place, scope, fetched: arrival.held, active: client.active ?? 0, at: now)
         let fetched = table.entries[place].fetched
-        // Another node may have answered it before it came here.
-        if fetched == 0 { tell(place, scope) }
+        // It may have left another node, or been answered there.
+        if isNew { tell(place, scope) }
         comeBack(place, scope, topics)
         for index in (rollouts[scope] ?? []).indices.reversed() {
             guard let rollout = rollouts[scope]?[index], rollout.sequence > arrival.head || rollout.isPartial else {
@@ -193,17 +178,10 @@ struct RolloutState {
         var place: Int?
         if let client { place = self.place(of: client, scope, address, at: now) }
         var counted = 0
-        if let place { counted = countFetch(place) }
+        if let place, table.entries[place].countsFetch() { counted = table.weight }
         loads[scope]?.answered(in: seconds, counting: counted, at: now)
         guard let client, let place else { return }
         raise(place, scope, fetched: version, active: client.active ?? 0, at: now)
-    }
-
-    /// - Returns: how many clients the fetch counts for in its version's herd.
-    private mutating func countFetch(_ place: Int) -> Int {
-        guard table.entries[place].fetches < FetchLoad.mostOfOne else { return 0 }
-        table.entries[place].fetches += 1
-        return table.weight
     }
 
     /// Another node tells of a client that may be known here. Of two nodes that count it one goes on: where this one
@@ -222,6 +200,7 @@ struct RolloutState {
         if failures.hear(failed, of: foreignFetch.key, active: table.entries[place].active) {
             tell(place, foreignFetch.scope)
         }
+        if let isHere = foreignFetch.isHere { move(place, isElsewhere: isHere, at: now) }
         guard foreignFetch.isCounted, before.fetched > 0, before.fetched >= fetched, !before.isCountedElsewhere else {
             return
         }
@@ -232,22 +211,27 @@ struct RolloutState {
         }
     }
 
-    /// Tells other nodes of a client that they may count.
-    private mutating func sight(_ place: Int, _ scope: Scope) {
-        guard let last = rollouts[scope]?.last else { return }
+    /// A client listens at another node, which it came to after the announcement, or has left that one too. Until then
+    /// it is awaited here, where it belongs to the audience.
+    private mutating func move(_ place: Int, isElsewhere: Bool, at now: UInt64) {
         let entry = table.entries[place]
-        if entry.cohort & last.bit == 0 || entry.isCountedElsewhere { tell(place, scope) }
+        table.entries[place].isElsewhere = isElsewhere
+        if isElsewhere {
+            table.entries[place].seen = tenths(now)
+            comeBack(place, names.scope(entry.scope), names.topics(entry.topics))
+        } else if entry.isElsewhere, !entry.isPresent {
+            part(place, at: now)
+        }
     }
 
-    private mutating func tell(_ place: Int, _ scope: Scope) {
-        guard sightings != nil else { return }
-        let (entry, key) = (table.entries[place], table.keys[place])
-        sightings?.note(
-            RolloutTracker.ForeignFetch(
-                key: key, scope: scope, fetched: VersionNumber(clamping: Int64(entry.fetched)),
-                active: VersionNumber(clamping: Int64(entry.active)),
-                failed: VersionNumber(clamping: Int64(failures[key]?.version ?? 0)),
-                isCounted: !entry.isCountedElsewhere))
+    /// Other nodes may be gone: clients that listened at one of them, and come to no other, are gone too.
+    mutating func forgetElsewhere(at now: UInt64) {
+        for place in table.entries.indices where table.entries[place].isElsewhere {
+            table.entries[place].isElsewhere = false
+            guard !table.entries[place].isLive, !table.entries[place].isLeaving else { continue }
+            table.entries[place].isLeaving = true
+            departures.append(table.keys[place], at: tenths(now))
+        }
     }
 
     /// A fetch was refused for no fault of the client's.
@@ -347,15 +331,22 @@ struct RolloutState {
                 departures.append(key, at: table.entries[place].seen)
             } else {
                 table.entries[place].isPresent = false
-                let (seen, fetched) = (table.entries[place].seen, table.entries[place].fetched)
-                // It may have been gone at the announcement; after a restart it may have the version and not have said so.
-                part(place, at: now) { [began] in
-                    !($0.isPartial && fetched == 0) && seen >= Self.tenths($0.startedAt, since: began)
-                }
+                if table.entries[place].isElsewhere { continue }
+                part(place, at: now)
+                sight(place, names.scope(table.entries[place].scope), hasLeft: true)
             }
         }
         // Every ten minutes.
         if time > lastSweep + 6000 { forget(at: time) }
+    }
+
+    /// A client that is gone leaves the audiences of versions that it does not have.
+    private mutating func part(_ place: Int, at now: UInt64) {
+        let (seen, fetched) = (table.entries[place].seen, table.entries[place].fetched)
+        // It may have been gone at the announcement; after a restart it may have the version and not have said so.
+        part(place, at: now) { [began] in
+            !($0.isPartial && fetched == 0) && seen >= Self.tenths($0.startedAt, since: began)
+        }
     }
 
     /// A client leaves the audiences of versions that it does not have.

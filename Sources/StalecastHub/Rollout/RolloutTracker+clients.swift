@@ -5,6 +5,8 @@ package struct KnownClient: Sendable, Hashable {
     /// Raw values are on the wire.
     package enum State: String, Sendable {
         case current, behind, failed
+        /// It left after it was told of the version, without having it.
+        case lost
         /// It never said what it has.
         case unknown
     }
@@ -42,7 +44,7 @@ package struct ClientGroups: Sendable, Hashable {
 }
 
 extension RolloutTracker {
-    /// Clients of a version's audience that have not reached a rung.
+    /// Clients of a version's audience that have not reached a rung, those included that left after they were told.
     ///
     /// - Returns: how many there are and the first `limit` of them; nil where the version is not in memory.
     package func laggards(
@@ -159,7 +161,7 @@ extension RolloutState {
     fileprivate func laggards(_ scope: Scope, _ rollout: VersionRollout, _ stage: RolloutStatus.Stage) -> [Int] {
         places(of: scope).filter { place in
             let entry = table.entries[place]
-            guard entry.isAwaited(rollout.bit) else { return false }
+            guard entry.cohort & rollout.bit != 0 else { return false }
             return (stage == .active ? entry.active : entry.fetched) < rollout.number
         }
     }
@@ -169,11 +171,14 @@ extension RolloutState {
         let label = names.labels[entry.label]
         let failure = failures[table.keys[place]]
         let wanted = rollout?.number ?? 0
+        let isLive = entry.isLive || entry.isElsewhere
         // A client in the version's audience holds an older version, even if it never named one.
         let isAwaited = rollout.map { !$0.isPartial && entry.cohort & $0.bit != 0 } ?? false
         let state: KnownClient.State =
-            failure != nil && entry.active < wanted
-            ? .failed : entry.fetched >= wanted ? .current : entry.fetched > 0 || isAwaited ? .behind : .unknown
+            entry.fetched < wanted && entry.isLost(rollout?.bit ?? 0)
+            ? .lost
+            : failure != nil && entry.active < wanted
+                ? .failed : entry.fetched >= wanted ? .current : entry.fetched > 0 || isAwaited ? .behind : .unknown
         let missing = (rollouts[names.scope(entry.scope)] ?? []).first {
             entry.cohort & $0.bit != 0 && entry.fetched < $0.number
         }
@@ -182,8 +187,8 @@ extension RolloutState {
             sdk: label.sdk, held: VersionNumber(clamping: entry.fetched),
             active: VersionNumber(clamping: entry.active),
             behindSince: missing?.announceTime,
-            secondsUnseen: entry.isLive ? 0 : Double(tenths(now) - min(entry.seen, tenths(now))) / 10,
-            isLive: entry.isLive, state: state, error: failure?.error ?? "")
+            secondsUnseen: isLive ? 0 : Double(tenths(now) - min(entry.seen, tenths(now))) / 10,
+            isLive: isLive, state: state, error: failure?.error ?? "")
     }
 
     fileprivate func groups(

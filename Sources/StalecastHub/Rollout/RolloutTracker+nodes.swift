@@ -2,8 +2,8 @@ package import StalecastWire
 
 /// Messages between nodes of a cluster about the progress of versions.
 extension RolloutTracker {
-    /// Client that another node may know: one outside of a version's audience here that got it, one that failed, or one
-    /// that both nodes count.
+    /// Client that another node may know: one outside of a version's audience here that came, got it or went, one that
+    /// failed, or one that both nodes count.
     package struct ForeignFetch: Sendable, Hashable {
         /// Equal on all nodes; see ``ClientIdentity/share(secret:)``.
         package let key: UInt64
@@ -14,15 +14,17 @@ extension RolloutTracker {
         package let failed: VersionNumber
         /// Whether the node that tells counts it among those that fetched; see ``ReleaseClients``.
         package let isCounted: Bool
+        /// Whether it listens at the node that tells; nil where that node does not say: its program is older.
+        package let isHere: Bool?
         /// Whether the node that tells goes on counting where two count the same client.
         package let wins: Bool
 
         package init(
             key: UInt64, scope: Scope, fetched: VersionNumber, active: VersionNumber, failed: VersionNumber = 0,
-            isCounted: Bool = true, wins: Bool = false
+            isCounted: Bool = true, isHere: Bool? = nil, wins: Bool = false
         ) {
             (self.key, self.scope, self.fetched, self.active) = (key, scope, fetched, active)
-            (self.failed, self.isCounted, self.wins) = (failed, isCounted, wins)
+            (self.failed, self.isCounted, self.isHere, self.wins) = (failed, isCounted, isHere, wins)
         }
     }
 
@@ -53,8 +55,15 @@ extension RolloutTracker {
         others { $0.reports[node, default: [:]][scope] = report }
     }
 
-    /// These nodes live, besides this one.
-    package func setNodes(_ nodes: Set<String>) { others { $0.alive = nodes } }
+    /// These nodes live, besides this one. A node that is gone does not say which clients left it.
+    package func setNodes(_ nodes: Set<String>) {
+        let hasLost = others { others in
+            defer { others.alive = nodes }
+            return !others.alive.isSubset(of: nodes)
+        }
+        let now = now
+        if hasLost { write { $0.forgetElsewhere(at: now) } }
+    }
 
     /// Streams of a version's audience at the other nodes.
     package func reachElsewhere(of scope: Scope, _ version: VersionNumber) -> StreamCounts {

@@ -1,6 +1,28 @@
 /// Changes of a version's audience. A client's entry says to which audiences it belongs, and the version counts them:
 /// each method changes both.
 extension VersionRollout {
+    /// Counts the clients that are present, hear the version and have an older one.
+    ///
+    /// - Parameters:
+    ///   - entries: all clients; those of the scope `number` are looked at.
+    ///   - hears: whether the set of topics of that index has a topic of the version.
+    mutating func gather(_ entries: inout [ClientTable.Entry], of number: UInt16, hears: [Bool]) {
+        for place in entries.indices where entries[place].scope == number {
+            entries[place].cohort &= ~bit
+            entries[place].gone &= ~bit
+            entries[place].fetches = 0
+            let entry = entries[place]
+            // A client that moved to another node is of the audience there.
+            if entry.isElsewhere, !entry.isLive { continue }
+            entries[place].isElsewhere = false
+            guard entry.isPresent, hears[Int(entry.topics)] else { continue }
+            clients.identifiedStreams += Int(entry.streams)
+            guard entry.fetched < self.number else { continue }
+            entries[place].cohort |= bit
+            clients.audience += 1
+        }
+    }
+
     /// A client that came later, after a restart or between two announcements.
     mutating func enter(_ entry: inout ClientTable.Entry) {
         entry.cohort |= bit
