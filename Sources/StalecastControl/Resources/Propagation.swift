@@ -189,16 +189,18 @@ extension Call {
         }
         let heard = wanted.map { _ in board.withStages(own.map(Topic.Index.init)) }
         let clients = book.audience(of: scope, topics: heard)
-        return json([
+        var object: JSONObject = [
             "streams": .int(streams), "polls": .int(polls), "webhooks": .int(webhooks),
-            "clients": .int(clients.clients),
-            "unidentifiedStreams": .int(max(0, streams - clients.streams)), "clientsSeen": .int(clients.seen),
+            "clients": .int(clients.clients), "clientsSeen": .int(clients.seen),
             "topics": .array(topics),
             "held": .array(
                 clients.held.counts.prefix(20).map { ["versionNumber": .string($0.key), "clients": .int($0.count)] }),
             "apps": clients.apps.json(limit: 20), "sdks": clients.sdks.json(limit: 20),
             "fetchWindowMs": .int(control.hub.herd(of: scope)?.windowMs ?? 0),
-        ])
+        ]
+        // Streams are those of all nodes, and clients those of this one: the difference means nothing.
+        if !book.hasOtherNodes { object["unidentifiedStreams"] = .int(max(0, streams - clients.streams)) }
+        return json(object)
     }
 
     /// Address as people write it; of IPv6 the network's first 48 bits, for more is not known.
@@ -362,12 +364,15 @@ extension StreamCounts {
 
 extension RolloutStatus.Clients {
     var json: JSONValue {
-        [
+        var object: JSONObject = [
             "audience": .int(audience), "fetched": .int(fetched), "active": .int(active), "failed": .int(failed),
-            "behind": .int(behind), "left": .int(left), "lost": .int(lost), "unknown": .int(unknown),
+            "behind": .int(behind), "left": .int(left), "unknown": .int(unknown),
             "unidentifiedStreams": .int(unidentifiedStreams),
             "sampling": ["rate": .double(1 / Double(weight)), "error": .double((error * 1e6).rounded() / 1e6)],
         ]
+        // Absent as in answers of release 0.2.0, which mean the same.
+        if isLostKnown { object["lost"] = .int(lost) }
+        return .object(object)
     }
 }
 

@@ -48,6 +48,7 @@ extension RolloutStatus {
             all.clients.failed += other.clients.failed
             all.clients.left += other.clients.left
             all.clients.lost += other.clients.lost
+            all.clients.isLostKnown = all.clients.isLostKnown && other.clients.isLostKnown
             all.clients.unknown += other.clients.unknown
             all.clients.unidentifiedStreams += other.clients.unidentifiedStreams
             all.clients.weight = max(all.clients.weight, other.clients.weight)

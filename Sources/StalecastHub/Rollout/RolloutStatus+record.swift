@@ -21,8 +21,8 @@ extension RolloutStatus {
         ]
         // Daemons of before know four states.
         if state.isDone, state != .converged { record["z"] = .string(state.rawValue) }
-        // Daemons of before read no other length of "n".
-        if clients.lost > 0 { record["l"] = .int(clients.lost) }
+        // Release 0.2.0 reads no other length of "n".
+        if clients.isLostKnown { record["l"] = .int(clients.lost) }
         return .object(record)
     }
 
@@ -42,7 +42,8 @@ extension RolloutStatus {
         streams.backlogged = max(0, counts[0] - counts[1] - counts[2])
         (clients.audience, clients.fetched, clients.active) = (counts[4], counts[5], counts[6])
         (clients.failed, clients.left, clients.unidentifiedStreams) = (counts[7], counts[8], counts[9])
-        clients.lost = min(Self.count(record["l"]), clients.left)
+        clients.lost = min(record["l"].map(Self.count) ?? .max, clients.left)
+        clients.isLostKnown = record["l"] != nil || clients.left == 0
         clients.weight = max(1, counts[10])
         (fetches.answers, fetches.peakPerSecond) = (counts[11], counts[12])
         // Clients that came back said what they have, or nothing.

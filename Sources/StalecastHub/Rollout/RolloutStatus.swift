@@ -17,7 +17,7 @@ package struct RolloutStatus: Sendable, Hashable {
         case left = "LEFT"
 
         /// Each client of the audience has it or went.
-        var isDone: Bool { self == .converged || self == .noAudience || self == .left }
+        package var isDone: Bool { self == .converged || self == .noAudience || self == .left }
     }
 
     /// Identified clients; `audience` = `fetched` + `behind` + `unknown` + `left`, and `left` includes `lost`.
@@ -29,8 +29,10 @@ package struct RolloutStatus: Sendable, Hashable {
         package var failed = 0
         /// Gone for longer than ten seconds without having fetched.
         package var left = 0
-        /// Clients among ``left`` that went after they were told.
+        /// Clients among ``left`` that went after they were told; all of them where ``isLostKnown`` is false.
         package var lost = 0
+        /// False where a node of release 0.2.0 or before counted: it does not say whether clients that left were told.
+        package var isLostKnown = true
         /// They came back after a restart of the daemon and have not said what they have.
         package var unknown = 0
         /// Streams of the audience without a client's id.

@@ -65,6 +65,9 @@ extension RolloutTracker {
         if hasLost { write { $0.forgetElsewhere(at: now) } }
     }
 
+    /// Whether other nodes live, as far as is known here.
+    package var hasOtherNodes: Bool { others { !$0.alive.isEmpty } }
+
     /// Streams of a version's audience at the other nodes.
     package func reachElsewhere(of scope: Scope, _ version: VersionNumber) -> StreamCounts {
         others { others in

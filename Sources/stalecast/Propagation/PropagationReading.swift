@@ -24,8 +24,12 @@ package struct PropagationReading {
         expected(stage) == 0 && (isOfClients(stage) ? clients("audience") : streams("audience")) > 0
     }
 
-    /// Clients that left after they were told, without the version.
-    private func lost(_ stage: String) -> Int64 { isOfClients(stage) ? clients("lost") : 0 }
+    /// Clients that left after they were told, without the version; all that left where the daemon does not say.
+    private func lost(_ stage: String) -> Int64 { isOfClients(stage) ? clients(isVague ? "left" : "lost") : 0 }
+
+    /// Clients left, and a node of release 0.2.0 or before does not say whether they were told: shares are the least that
+    /// they can be.
+    private var isVague: Bool { json["clients"]?["lost"] == nil && clients("left") > 0 }
 
     /// Clients that came back after a restart of the daemon and have not said what they have.
     private func unknown(_ stage: String) -> Int64 { isOfClients(stage) ? clients("unknown") : 0 }
@@ -66,6 +70,9 @@ package struct PropagationReading {
     /// `; 6 left after they were told`, or nothing.
     private func departures(_ stage: String) -> String {
         let lost = lost(stage)
+        if isVague, lost > 0 {
+            return "; \(PublishCounts.grouped(lost)) left, and an older node does not say whether after being told"
+        }
         return lost == 0 ? "" : "; \(PublishCounts.grouped(lost)) left after \(lost == 1 ? "it was" : "they were") told"
     }
 
@@ -89,7 +96,8 @@ package struct PropagationReading {
             seconds(json["times"]?[stage]?[key]).map { "\(share) after \($0)" }
         }
         return
-            "\((share * 10).rounded(.down) / 10) % of \(PublishCounts.grouped(expected)) \(noun)\(expected == 1 ? "" : "s") "
+            (isVague && isOfClients(stage) ? "at least " : "")
+            + "\((share * 10).rounded(.down) / 10) % of \(PublishCounts.grouped(expected)) \(noun)\(expected == 1 ? "" : "s") "
             + "\(expected == 1 ? "has" : "have") \(has) version \(version)"
             + (times.isEmpty ? "" : " (\(times.joined(separator: ", ")))")
             + (unknown(stage) > 0
@@ -139,11 +147,13 @@ package struct PropagationReading {
     }
 
     private var remarks: [String] {
+        let backlog =
+            json.word("state") == "SUPERSEDED" ? "got only a newer version" : "too slow to read it at once, told later"
         let counts = [
-            (streams("backlogged"), "stream", "too slow to read it at once, told later"),
+            (streams("backlogged"), "stream", backlog),
             (streams("left"), "stream", "ended before it was told"),
             (clients("failed"), "client", "reported a failure"),
-            (clients("left") - clients("lost"), "client", "left before being told"),
+            (clients("left") - lost("fetched"), "client", "left before being told"),
             (clients("unidentifiedStreams"), "stream", "gave no client id"),
         ]
         return counts.filter { $0.0 > 0 }.map { count, noun, what in

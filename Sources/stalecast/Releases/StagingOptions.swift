@@ -93,7 +93,9 @@ package struct StageAudience {
         }.filter((0...100).contains)
         unnamed = count("unidentifiedStreams")
         self.splitsAddresses = splitsAddresses
-        clients = max(count("clients") + unnamed, count("polls"))
+        // In a cluster the daemon knows the streams of all nodes, and the clients of its own.
+        let known = audience["unidentifiedStreams"] == nil ? max(count("clients"), count("streams")) : count("clients")
+        clients = max(known + unnamed, count("polls"))
     }
 
     /// `[{"percent","clients"}]`.
