@@ -76,6 +76,23 @@ import stalecast
         #expect(lines.contains("when it stopped: sent 50 of 50 streams; fetched 34 of 45 clients"))
     }
 
+    @Test func aNodeThatDoesNotSayWhoWasLostGivesTheLeastShare() {
+        let clients: JSONObject = ["audience": 10, "fetched": 4, "left": 6, "unknown": 0, "behind": 0]
+        func lines(_ clients: JSONObject) -> [String] {
+            let reading = PropagationReading(
+                rolloutStatus(["streams": ["audience": 10, "sent": 10], "clients": .object(clients), "partial": false]))
+            return reading.lines(Palette(isOn: false), scope: "demo/firebase", width: 80)
+        }
+        let vague = lines(clients)
+        let least = "at least 40.0 % of 10 clients have fetched version 66; 6 left, "
+        #expect(vague.contains { $0.hasPrefix(least) }, "\(vague)")
+        #expect(!vague.contains { $0.hasSuffix("left before being told") }, "\(vague)")
+        var known = clients
+        known["lost"] = 0
+        #expect(lines(known).contains("100.0 % of 4 clients have fetched version 66"))
+        #expect(lines(known).contains("6 clients left before being told"))
+    }
+
     @Test func aVersionForNobodyHasNoBar() {
         let reading = PropagationReading(
             rolloutStatus(["streams": ["audience": 0, "sent": 0], "clients": ["audience": 0]]))
@@ -90,6 +107,8 @@ import stalecast
         #expect(outcome.failure?.advice == "The content of version 12 is back as version 14.")
         outcome.ending = .isNotNewest
         #expect(outcome.failure?.advice?.contains("was not rolled back: a newer version") == true)
+        outcome.ending = .isNotOurs
+        #expect(outcome.failure?.advice?.contains("this command did not publish it") == true)
         outcome.ending = .isFirst
         #expect(outcome.failure?.advice?.contains("no version before it") == true)
     }

@@ -37,7 +37,9 @@ package struct PropagationGoal: Sendable, Hashable {
         // Until all loops have told, an empty audience means nothing.
         if rolloutStatus.isCounted {
             if audience < minClients || (expected == 0 && audience > 0) { return .noAudience }
-            if Double(count) >= target * Double(expected) - 1e-9 { return .reached }
+            // Clients with a newer version count as having this one: once there is one, their count says nothing of it.
+            let isExact = isNewest || rolloutStatus.state.isDone || !stage.isOfClients
+            if isExact, Double(count) >= target * Double(expected) - 1e-9 { return .reached }
         }
         if !isNewest { return .superseded }
         let limit = timeout ?? .milliseconds(60_000 + rolloutStatus.fetches.windowMs)
@@ -51,13 +53,14 @@ extension Call {
         let resource = try template()
         let follows = try query.flag("follow")
         let wanted = try query.versionNumber("versionNumber")
-        guard let rolloutStatus = try await control.propagation(resource, wanted), rolloutStatus.isFromMemory || follows
-        else {
-            if follows { return feed(resource.scope, nil, nil) }
-            throw .notKnown(wanted ?? control.store.currentTemplates[resource.scope]?.version ?? 0)
-        }
-        if follows { return feed(resource.scope, nil, nil) }
-        return feed(resource.scope, rolloutStatus.version, try goal(rolloutStatus))
+        let found = try await control.propagation(resource, wanted)
+        // Versions that ended before a restart are in the store only.
+        let stored = found?.isFromMemory == false ? found : nil
+        if follows { return feed(PropagationWatch(control: control, scope: resource.scope, stored: stored)) }
+        guard let found else { throw .notKnown(wanted ?? control.store.currentTemplates[resource.scope]?.version ?? 0) }
+        return feed(
+            PropagationWatch(
+                control: control, scope: resource.scope, stored: stored, version: found.version, goal: try goal(found)))
     }
 
     private func goal(_ rolloutStatus: RolloutStatus) throws(GoogleError) -> PropagationGoal {
@@ -96,21 +99,20 @@ extension Call {
         return .milliseconds(number * unit.1)
     }
 
-    private func feed(_ scope: Scope, _ version: VersionNumber?, _ goal: PropagationGoal?) -> Answer {
-        let watch = PropagationWatch(control: control, scope: scope, version: version, goal: goal)
-        return watched(scope) { await watch.look(after: $0) }
-    }
+    private func feed(_ watch: PropagationWatch) -> Answer { watched(watch.scope) { await watch.look(after: $0) } }
 }
 
 /// One watcher's view of a version's way, or with neither version nor goal of that of the newest.
 struct PropagationWatch: Sendable {
     let control: Control
     let scope: Scope
-    let version: VersionNumber?
-    let goal: PropagationGoal?
+    /// Status in the store of a version that is not in memory; nil: there is none, or it is in memory.
+    let stored: RolloutStatus?
+    var version: VersionNumber?
+    var goal: PropagationGoal?
 
     func look(after waited: Duration) async -> Watcher.Sight {
-        let rolloutStatus = await control.propagation(of: scope, version)
+        let rolloutStatus = await control.propagation(of: scope, version) ?? stored
         if let rolloutStatus, let goal, let reason = verdict(rolloutStatus, goal, waited) {
             return .end(done(rolloutStatus, goal, reason))
         }
@@ -130,7 +132,8 @@ struct PropagationWatch: Sendable {
     private func verdict(_ rolloutStatus: RolloutStatus, _ goal: PropagationGoal, _ waited: Duration) -> PropagationGoal
         .Reason?
     {
-        let newest = control.hub.propagation.propagation(of: scope)?.version
+        let newest =
+            control.hub.propagation.propagation(of: scope)?.version ?? control.store.currentTemplates[scope]?.version
         return goal.verdict(on: rolloutStatus, isNewest: newest == rolloutStatus.version, waited: waited)
     }
 

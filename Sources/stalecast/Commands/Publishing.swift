@@ -62,7 +62,8 @@ struct Publishing {
         _ question: (String) -> String = { "Publish to \($0)?" },
         _ send: () async throws(CommandFailure) -> ServedTemplate
     ) async throws(CommandFailure) {
-        guard let isAsked = try agree(question) else { return }
+        guard let isAsked = try agree(question) else { return try await stay() }
+        try await judgeStage()
         let sent = try await send()
         var report = try self.report(sent)
         report.reach = await api.reach()
@@ -73,19 +74,58 @@ struct Publishing {
         // Text reports the publish before the wait; JSON is one document, printed with the outcome of the wait.
         if !output.isJSON { try report.write(to: output) }
         if sent.isStaged { return try await follow(after.version, report, wait) }
-        var outcome = WaitOutcome(
-            done: try await PropagationWait(api: api, options: wait, output: output).run(after.version))
-        var failure = outcome.failure
-        if failure?.status == .timedOut, wait.onTimeout == .rollback {
-            // The JSON is printed even if the wait fails: the version was published.
-            do throws(CommandFailure) {
-                outcome.ending = try await takeBack(after.version)
-                failure = outcome.failure
-            } catch { failure = error }
+        try await conclude(after.version, report, wait)
+    }
+
+    /// Says that nothing differs. With --wait it waits for the version that is there: an earlier try published it.
+    private func stay() async throws(CommandFailure) {
+        let report = try report(nil)
+        guard let wait, wait.share != nil else { return try report.write(to: output) }
+        if !output.isJSON { try report.write(to: output) }
+        // An older daemon knows no releases.
+        if let release = try? await api.release(), release.isOpen, release.version == before.version {
+            return try await follow(before.version, report, wait)
         }
-        report.wait = outcome
+        try await conclude(before.version, report, wait)
+    }
+
+    /// - Throws: ``CommandFailure`` where the stage to wait for cannot be counted; nothing is published then.
+    private func judgeStage() async throws(CommandFailure) {
+        guard let stage = wait?.stage, stage == .fetched || stage == .active,
+            let audience = try? await api.read("/audience")  // an older daemon has none: it refuses after the publish
+        else { return }
+        let (streams, anonymous) = (audience["streams"]?.int64 ?? 0, audience["unidentifiedStreams"]?.int64 ?? 0)
+        guard anonymous * 2 > streams else { return }
+        throw CommandFailure(
+            .refused,
+            "\(PublishCounts.grouped(anonymous)) of \(PublishCounts.grouped(streams)) streams do not say whose they are, "
+                + "so \(stage.rawValue) cannot be counted; nothing was published",
+            advice: "Wait for --stage sent, or let clients send client= with their streams.")
+    }
+
+    /// Waits for a version and reports how that ended. The JSON is printed even if the wait fails.
+    ///
+    /// - Parameter report: without an answer of the server where this command did not publish the version.
+    private func conclude(
+        _ version: Int64, _ report: PublishReport, _ wait: WaitOptions
+    ) async throws(CommandFailure) {
+        var report = report
+        var failure: CommandFailure?
+        do throws(CommandFailure) {
+            report.wait = WaitOutcome(
+                done: try await PropagationWait(api: api, options: wait, output: output).run(version))
+            if report.wait?.failure?.status == .timedOut, wait.onTimeout == .rollback {
+                report.wait?.ending = report.after == nil ? .isNotOurs : try await takeBack(version)
+            }
+            failure = report.wait?.failure
+        } catch {
+            let prefix =
+                report.wait == nil ? "version \(version) is published, and the wait for it failed: " : ""
+            failure = CommandFailure(
+                error.status, prefix + error.sentence, problems: error.problems, advice: error.advice)
+        }
         if output.isJSON { try report.write(to: output) }
-        try wait.conclude(outcome.sentence, failure, output)
+        try wait.conclude(report.wait?.sentence ?? "", failure, output)
     }
 
     /// Proposes the change after the question; then it waits for another person's approval, or for its time.
@@ -93,7 +133,11 @@ struct Publishing {
         _ request: JSONValue, ifMatch etag: String, isUrgent: Bool = false, at time: Timestamp? = nil
     ) async throws(CommandFailure) {
         let when = time.map { ", to be published at \(LocalClock.asked.date($0))" } ?? ""
-        guard let isAsked = try agree({ "Propose it to \($0)\(when)?" }, proposes: true) else { return }
+        guard let isAsked = try agree({ "Propose it to \($0)\(when)?" }, proposes: true) else {
+            var report = try report(nil)
+            report.proposes = true
+            return try report.write(to: output)
+        }
         let proposal = try await api.propose(request, ifMatch: etag, isUrgent: isUrgent, at: time)
         if output.isJSON {
             return try output.json(["scope": .string(api.scope.description), "published": false, "proposal": proposal])
@@ -110,14 +154,11 @@ struct Publishing {
 
     /// Shows what changes and asks, where a person can be asked.
     ///
-    /// - Returns: whether it was; nil when nothing is to be done, which was said.
+    /// - Returns: whether it was; nil when nothing is to be done.
     private func agree(_ question: (String) -> String, proposes: Bool = false) throws(CommandFailure) -> Bool? {
         var report = try report(nil)
         report.proposes = proposes
-        if report.changes.isEmpty, before.version > 0, !options.force {
-            try report.write(to: output)
-            return nil
-        }
+        if report.changes.isEmpty, before.version > 0, !options.force { return nil }
         let isAsked = Question.canBeAsked && !isMute && !options.yes && !output.isJSON
         let removed = report.changes.removed
         if isAsked {

@@ -101,6 +101,8 @@ package struct WaitOutcome {
         case isNotNewest
         /// It was to be rolled back, and there is none before it.
         case isFirst
+        /// It was to be rolled back, and another command published it.
+        case isNotOurs
 
         fileprivate var sentence: String {
             switch self {
@@ -108,6 +110,8 @@ package struct WaitOutcome {
             case .rolledBack(let source, let version):
                 "The content of version \(source) is back as version \(version)."
             case .isNotNewest: "It was not rolled back: a newer version was published meanwhile and stays."
+            case .isNotOurs:
+                "It was not rolled back: this command did not publish it. `stalecast rollback` takes it back."
             case .isFirst: "It was not rolled back: there is no version before it. It stays, and goes on."
             }
         }

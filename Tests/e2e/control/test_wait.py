@@ -1,0 +1,66 @@
+"""What `--wait` says when a command is tried again, and where nothing can be counted."""
+
+import asyncio
+
+from harness.cli import REFUSED, TIMED_OUT, Cli
+from harness.keys import bearer
+from harness.sse import Stream
+from harness.templates import marked
+from test_propagation import crowd, get, propagation
+
+
+async def test_a_second_try_waits_for_what_the_first_one_published(launch, half):
+    daemon = launch(half=half)
+    await daemon.client().publish(marked("one"))
+    cli, names = Cli(daemon), [f"c{number}" for number in range(5)]
+    streams = await crowd(daemon, names, have=1)
+    file = cli.file(marked("two"))
+
+    async def publish(code, *words):
+        return await asyncio.to_thread(cli, "publish", file, "--yes", "--wait", "90%", *words, code=code)
+
+    first = await publish(TIMED_OUT, "--timeout", "500ms")
+    assert "published version 2" in first, first
+    again = await publish(TIMED_OUT, "--timeout", "500ms", "--on-timeout", "rollback")
+    assert "nothing was published" in again and "0.0 % of 5 clients" in again.err, (again, again.err)
+    assert "this command did not publish it" in again.err, again.err
+    assert (await propagation(daemon))["versionNumber"] == "2", "another command's version stays"
+    await get(daemon.edge, *names)
+    done = await asyncio.to_thread(cli.json, "publish", file, "--yes", "--wait", "90%")
+    assert not done["published"] and done["wait"]["reason"] == "REACHED", done
+    for stream in streams:
+        stream.close()
+
+
+async def test_a_version_that_ended_before_a_restart_is_known_to_those_who_wait_and_follow(launch):
+    daemon = launch()
+    await daemon.client().publish(marked("one"))
+    stream = await Stream.open(daemon.edge, client="a", have=1)
+    cli = Cli(daemon)
+    file = cli.file(marked("two"))
+    await asyncio.to_thread(cli, "publish", file, "--yes")
+    await get(daemon.edge, "a")
+    assert daemon.stop() == 0
+    stream.close()
+    daemon.start()
+    done = await asyncio.to_thread(cli.json, "publish", file, "--yes", "--wait")
+    assert done["wait"]["reason"] == "REACHED" and done["wait"]["propagation"]["clients"]["fetched"] == 1, done
+    target = "/v1/projects/demo/remoteConfig/propagation:watch?follow=true"
+    watch = await Stream.open(daemon.control, target=target, headers=bearer(daemon.token))
+    await watch.until(lambda stream: stream.events)
+    assert watch.events[0].json()["versionNumber"] == "2", watch.events
+    watch.close()
+
+
+async def test_what_cannot_be_counted_is_refused_before_the_publish(launch):
+    daemon = launch()
+    await daemon.client().publish(marked("one"))
+    cli = Cli(daemon)
+    streams = [await Stream.open(daemon.edge) for _ in range(3)] + await crowd(daemon, ["named"], have=1)
+    file = cli.file(marked("two"))
+    told = await asyncio.to_thread(cli, "publish", file, "--yes", "--wait", "90%", "--stage", "fetched", code=REFUSED)
+    assert "3 of 4 streams" in told.err and "nothing was published" in told.err, told.err
+    assert (await propagation(daemon))["versionNumber"] == "1"
+    await asyncio.to_thread(cli, "publish", file, "--yes", "--wait", "90%", "--stage", "sent")
+    for stream in streams:
+        stream.close()
