@@ -156,7 +156,13 @@ function theme() {
 
 // Signing in
 
-function gate(sentence) {
+/** Why the last session ended; kept until the next one begins. */
+let ending
+
+function gate(sentence = ending) {
+  ending = sentence
+  // What was said of a scope is not for whoever looks at the page next.
+  say("")
   leave?.()
   asking?.()
   leave = hear = heard = asking = undefined
@@ -177,6 +183,7 @@ function gate(sentence) {
     try {
       await signIn({token: token.value.trim(), user: user.value.trim()})
       leftFrom(null)
+      ending = undefined
       go()
     } catch (error) {
       replace(problem, state("error", error.message))

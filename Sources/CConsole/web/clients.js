@@ -1,16 +1,10 @@
 // Who has what: clients by what they hold, run and are; one by its id.
 import {h, replace, chip, choice, count, field, given, moment, plural, state, table} from "./dom.js"
-import {each, flags, knows, path, read} from "./api.js"
+import {each, flags, path, read} from "./api.js"
 
 const kinds = {held: "version held", sdk: "SDK", app: "app", address: "address"}
 
 export function show({content, scope, parameters, offer, fresh, note}) {
-  if (!knows("propagation:laggards")) {
-    offer(null, `stalecast topics --project ${scope.project}`)
-    replace(content, state("missing",
-      "This daemon does not know its clients by name. One that counts propagation does: clients say `client=` on events and polls, Firebase's SDKs say it by themselves."))
-    return
-  }
   let by = parameters.get("by") ?? "held", stage = parameters.get("stage") ?? "fetched", id = parameters.get("client") ?? ""
   const summary = h("div"), groupTitle = h("h2"), groups = h("div"), found = h("div")
   offer(null, () => `stalecast propagation laggards${flags(scope)} --stage ${stage}`)
@@ -20,7 +14,7 @@ export function show({content, scope, parameters, offer, fresh, note}) {
     {name: "client", label: "Client", value: row => row.client ?? "",
       cell: row => row.client ? h("code", null, given(row.client, 60)) : h("i", null, "no name")},
     {name: "state", label: "State", value: row => row.state, cell: row => chip(row.state,
-      {failed: "bad", behind: "warn", current: "good"}[row.state])},
+      {failed: "bad", lost: "bad", behind: "warn", current: "good"}[row.state])},
     {name: "held", label: "Holds", numeric: true, value: row => Number(row.held ?? 0), cell: row => row.held ?? "–"},
     {name: "active", label: "Runs", numeric: true, value: row => Number(row.active ?? 0), cell: row => row.active ?? "–"},
     {name: "app", label: "App", value: row => row.app ?? ""}, {name: "sdk", label: "SDK", value: row => row.sdk ?? ""},
@@ -43,14 +37,14 @@ export function show({content, scope, parameters, offer, fresh, note}) {
     const [list, sorted, audience] = await Promise.all([
       read(path(scope, `/propagation:laggards${query}&pageSize=500`), {signal}),
         read(path(scope, `/propagation:laggards${query}&groupBy=${by}`), {signal}),
-      knows("remoteConfig/audience") ? read(path(scope, "/audience"), {signal}) : null])
+      read(path(scope, "/audience"), {signal})])
     fresh(list)
     laggards.update(list.laggards)
     grouped.update(sorted.groups)
     replace(summary, h("p", {class: "headline"}, h("strong", null, count(list.total)),
       ` ${list.total === 1 ? "client has" : "clients have"} not ${stage === "active" ? "activated" : "fetched"} version ${list.versionNumber}`,
       list.total > list.laggards.length ? `; ${count(list.laggards.length)} are listed` : "",
-        audience ? ` · ${plural(audience.clients, "client")} connected, ${plural(audience.unidentifiedStreams, "stream")} without a name, ${plural(audience.clientsSeen, "client")} seen in 25 hours` : "",
+        ` · ${plural(audience.clients, "client")} connected${audience.unidentifiedStreams === undefined ? " to this node" : `, ${plural(audience.unidentifiedStreams, "stream")} without a name`}, ${plural(audience.clientsSeen, "client")} seen in 25 hours`,
         "."))
     // Of none there are no groups: one sentence says it.
     groupTitle.hidden = groups.hidden = !list.total

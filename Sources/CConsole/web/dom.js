@@ -22,6 +22,12 @@ export function replace(element, ...children) {
   return element
 }
 
+/** Like `replace`, but leaves what says the same, with the focus that may be in it. */
+export function replaceChanged(element, ...children) {
+  const next = replace(element.cloneNode(false), ...children)
+  if (next.textContent !== element.textContent) element.replaceChildren(...next.childNodes)
+}
+
 // Texts
 
 /** Somebody's text, whose direction stays inside it; cut where it would fill the screen. */

@@ -1,25 +1,23 @@
 // What is going on: the newest version's way to its audience, who listens, what was delivered.
-import {h, replace, facts, chip, count, given, moment, plural, share, span, state, table, say} from "./dom.js"
-import {api, each, flags, knows, may, partial, path, read, scopeName, session, watch} from "./api.js"
+import {h, replace, replaceChanged, facts, chip, count, given, moment, plural, share, span, state, table, say} from "./dom.js"
+import {api, each, flags, may, partial, path, read, scopeName, session, watch} from "./api.js"
 import {changeList, difference} from "./diff.js"
-import {leftWords, reach, reachWords, stateChip} from "./reach.js"
+import {leftWords, reach, reachWords, shareWords, stateChip} from "./reach.js"
 import * as releases from "./release.js"
 import * as timeline from "./timeline.js"
+import {failure} from "./webhooks.js"
 
 export function show({content, scope, offer, fresh, link, status}) {
   const head = h("div", {class: "headline"}), about = h("div"), changes = h("div"), chart = h("div"), figures = h("div", {class: "columns"})
   const line = timeline.section(scope)
   const topics = h("section"), past = h("section"), faults = h("div"), release = releases.section(scope)
   offer(null, `stalecast propagation status${flags(scope)}`)
-  if (!knows("propagation:watch")) offer(null, `stalecast status`)
-  const own = new OwnCurve()
   const mayRollBack = may(scope, "publish") && !scope.fedBy && !scope.needsApproval
   let latest, told, listening, changesOf, listed, newest, aboutOf, rows = []
 
   function take(seen) {
-    if (seen.versionNumber !== latest?.versionNumber) own.begin(seen)
     // Events lack what is counted elsewhere: webhooks and polls.
-    else seen = {...latest, ...seen}
+    if (seen.versionNumber === latest?.versionNumber) seen = {...latest, ...seen}
     latest = seen
     fresh(seen)
     release.take(seen.release)
@@ -37,11 +35,9 @@ export function show({content, scope, offer, fresh, link, status}) {
     }
     if (seen.changedKeys) changesOf = seen.versionNumber
     showStory()
-    const age = seen.ageSeconds ?? own.age(seen)
     replace(head, headline(seen, listening, link))
-    const curve = seen.curve ?? own.take(seen, age)
     // Counted from reconnects there are no times.
-    replace(chart, (seen.partial ? null : convergence(curve, audiences(seen), age)) ?? state("empty", quietly(seen)))
+    replace(chart, (seen.partial ? null : convergence(seen.curve, audiences(seen), seen.ageSeconds)) ?? state("empty", quietly(seen)))
     replace(figures, populations(seen))
     const sentence = head.textContent
     const stage = seen.versionNumber + seen.state + (seen.release?.state ?? "")
@@ -76,12 +72,10 @@ export function show({content, scope, offer, fresh, link, status}) {
       if (listed !== stage) return
       newest = authors.find(one => one.versionNumber === latest.versionNumber)
       showStory()
-      if (knows("propagation:list")) {
-        const of = new Map(authors.map(one => [one.versionNumber, one]))
-        const {propagations} = await read(path(scope, "/propagation:list?pageSize=12"))
-        if (listed !== stage) return
-        rows = propagations.map(row => ({...of.get(row.versionNumber), ...row}))
-      } else rows = authors
+      const of = new Map(authors.map(one => [one.versionNumber, one]))
+      const {propagations} = await read(path(scope, "/propagation:list?pageSize=12"))
+      if (listed !== stage) return
+      rows = propagations.map(row => ({...of.get(row.versionNumber), ...row}))
       versions.update(rows)
       if (!past.contains(versions)) replace(past, h("h2", null, "Last versions"), versions)
     } catch (error) {
@@ -107,20 +101,15 @@ export function show({content, scope, offer, fresh, link, status}) {
       cell: row => h("a", {href: link("versions", {to: row.versionNumber})}, row.versionNumber)},
     {name: "when", label: "When", value: row => row.announceTime ?? row.updateTime,
       cell: row => moment(row.announceTime ?? row.updateTime)},
-    ...(knows("propagation:list") ? [
-      {name: "state", label: "State", value: row => row.state ?? "", cell: row => row.state ? stateChip(row) : "–"},
-      {name: "reached", label: "Reached", value: reachWords},
-      {name: "sent99", label: "99 % sent", numeric: true, value: row => row.times?.sent?.t99 ?? 1e9,
-        cell: row => seconds(row.times?.sent?.t99)},
-      {name: "fetched99", label: "99 % fetched", numeric: true, value: row => row.times?.fetched?.t99 ?? 1e9,
-        cell: row => seconds(row.times?.fetched?.t99)},
-      {name: "who", label: "Who", value: row => who(row)},
-      {name: "keys", label: "Changed", value: row => (row.changedKeys ?? []).join(" "), cell: row => keyList(row)},
-    ] : [
-      {name: "kind", label: "How", value: row => row.updateType ?? "",
-        cell: row => (row.updateType ?? "").toLowerCase().replaceAll("_", " ")},
-      {name: "about", label: "About", value: row => row.description ?? ""},
-    ])]})
+    {name: "state", label: "State", value: row => row.state ?? "", cell: row => row.state ? stateChip(row) : "–"},
+    {name: "reached", label: "Reached", value: reachWords},
+    {name: "sent99", label: "99 % sent", numeric: true, value: row => row.times?.sent?.t99 ?? 1e9,
+      cell: row => seconds(row.times?.sent?.t99)},
+    {name: "fetched99", label: "99 % fetched", numeric: true, value: row => row.times?.fetched?.t99 ?? 1e9,
+      cell: row => seconds(row.times?.fetched?.t99)},
+    {name: "who", label: "Who", value: row => who(row)},
+    {name: "keys", label: "Changed", value: row => (row.changedKeys ?? []).join(" "), cell: row => keyList(row)},
+  ]})
   const listeners = table({label: "Topics", key: row => row.name, filter: false, empty: "No topic is bound to this project.", columns: [
     {name: "topic", label: "Topic", value: row => row.name},
     {name: "about", label: "About", value: row => row.scopes.join(", ") + (row.keys?.length ? ` · ${row.keys.join(", ")}` : "")},
@@ -132,13 +121,8 @@ export function show({content, scope, offer, fresh, link, status}) {
   replace(topics, h("h2", null, "Who listens"), scope.wholeProject ? listeners : state("missing", partial))
   const failed = error => { if (!content.contains(head)) replace(content, state("error", error.message)) }
   const ends = [release.end, line.end]
-  if (!knows("propagation:watch")) {
-    ends.push(each(1000, async signal => take(await read(path(scope, "/propagation"), {signal})), failed))
-  } else {
-    const first = signal => read(path(scope, "/propagation"), {signal}).then(take)
-    ends.push(each(3000, first, failed))
-    ends.push(watch(path(scope, "/propagation:watch?follow=true"), {progress: take}, () => {}))
-  }
+  ends.push(each(3000, signal => read(path(scope, "/propagation"), {signal}).then(take), failed))
+  ends.push(watch(path(scope, "/propagation:watch?follow=true"), {progress: take}, () => {}))
 
   if (scope.wholeProject) ends.push(each(2000, async signal => {
     const all = (await api("GET", `/v1/projects/${scope.project}/topics`, {signal})).json.topics
@@ -149,7 +133,11 @@ export function show({content, scope, offer, fresh, link, status}) {
     listening = sum
     if (latest && latest.versionNumber !== "0") replace(head, headline(latest, listening, link))
   }, error => { if (error.status) replace(topics, state("error", error.message)) }))
-  status(seen => { replace(faults, failing(seen, link)); line.heard(seen) })
+  status(async seen => {
+    line.heard(seen)
+    // Without the list the number is there.
+    replaceChanged(faults, failing(seen, link, await failingWebhooks(seen, scope).catch(() => [])))
+  })
   return () => ends.forEach(end => end())
 }
 
@@ -194,12 +182,23 @@ export function failures(status) {
   return {webhooks: (states.failing ?? 0) + (states.disabled ?? 0), sources: (status.sources ?? []).filter(source => source.error).length}
 }
 
+/** The project's webhooks among those that a status counts as failing; none where the list may not be read. */
+export async function failingWebhooks(status, scope, signal) {
+  if (!failures(status).webhooks || !scope?.wholeProject) return []
+  const {webhooks} = await read(`/v1/projects/${scope.project}/webhooks?pageSize=1000`, {signal})
+  return webhooks.filter(one => ["failing", "disabled"].includes(one.state.name))
+}
+
 /** What fails in the daemon, each with the screen that says why; nothing where all is well. */
-export function failing(status, link) {
-  const ill = failures(status).webhooks, sources = (status.sources ?? []).filter(source => source.error)
+export function failing(status, link, webhooks) {
+  const named = webhooks.slice(0, 3), more = failures(status).webhooks - named.length
+  const sources = (status.sources ?? []).filter(source => source.error)
   return [
-    ill ? h("p", {class: "state error"}, h("a", {href: link("webhooks")}, plural(ill, "webhook")),
-      ill === 1 ? " fails or is disabled" : " fail or are disabled", everywhere() ? ` (${everywhere()}).` : ".") : null,
+    named.length || more > 0 ? h("div", {class: "state error"}, named.map(one => h("p", null, "Webhook ",
+      h("a", {href: link("webhooks", {id: one.id})}, given(one.url, 80)), one.state.name === "disabled" ? " is disabled" : " fails",
+      failure(one) ? [": ", given(failure(one), 160)] : null)),
+      more > 0 ? h("p", null, h("a", {href: link("webhooks")}, plural(more, named.length ? "more webhook" : "webhook")),
+        more === 1 ? " fails or is disabled" : " fail or are disabled", everywhere() ? ` (${everywhere()}).` : ".") : null) : null,
     sources.length ? h("div", {class: "state error"}, sources.slice(0, 3).map(source => h("p", null,
       h("a", {href: link("sources")}, `Source of ${scopeName(source)}`), " fails: ", given(source.error.message, 160))),
       sources.length > 3 ? h("p", null, `${count(sources.length - 3)} more.`) : null) : null]
@@ -222,7 +221,7 @@ function headline(seen, listening, link) {
   if (far.whole > 0 && far.noun === "client") {
     const t99 = seen.times?.fetched?.t99
     const doubt = far.unknown ? ` · ${count(far.unknown)} unknown since the restart` : null
-    return h("p", null, far.unknown < far.whole ? [h("strong", null, doubt ? `${count(far.part)} of ${count(far.whole)}` : share(far.part, far.whole)),
+    return h("p", null, far.unknown < far.whole ? [h("strong", null, doubt ? `${count(far.part)} of ${count(far.whole)}` : shareWords(far)),
       releases.isUnderWay(seen) ? " of the clients that were told have " : " of the clients have ", version] : [version, ": how many clients have it is not known"],
       t99 ? ` · 99 % after ${span(t99 * 1000)}` : null, doubt,
       clients.behind ? [" · ", h("a", {href: link("clients", {stage: "fetched"})}, `${count(clients.behind)} behind`)] : null, gone,
@@ -240,6 +239,7 @@ function headline(seen, listening, link) {
 
 function quietly(seen) {
   if (!seen.partial && releases.isUnderWay(seen)) return "Only a share of the clients is told so far."
+  if (!seen.partial && !seen.curve) return "The daemon was restarted after this version had ended. It kept the counts, and no curve."
   if (!seen.partial) return seen.streams.audience || seen.clients?.audience ? "All who heard of it have left."
     : "No client was connected when this version was announced. A client that connects now gets it at once."
   const before = seen.beforeRestart
@@ -249,7 +249,7 @@ function quietly(seen) {
 }
 
 function populations({streams, clients, times, polls, webhooks, fetches, fetchWindowMs}) {
-  const lost = clients?.lost ?? 0, untold = (clients?.left ?? 0) - lost
+  const lost = clients?.lost ?? clients?.left ?? 0, untold = (clients?.left ?? 0) - lost
   // A page full of zeros says no more than the sentence above it.
   if (![streams.audience, streams.left, streams.joined, clients?.audience, clients?.left, clients?.unidentifiedStreams, polls?.answered,
     webhooks?.owed, fetches?.answers, fetches?.errors].some(Boolean)) return []
@@ -272,20 +272,7 @@ function populations({streams, clients, times, polls, webhooks, fetches, fetchWi
       clients.sampling?.rate < 1 && ["counted",
         `every ${Math.round(1 / clients.sampling.rate)}th, ± ${(clients.sampling.error * 200).toFixed(2)} points`],
       fetches && ["fetches", `${plural(fetches.answers, "answer")}${fetches.errors === undefined ? "" : `, ${plural(fetches.errors, "error")}`}, at most ${count(fetches.peakPerSecond)} a second${fetchWindowMs ? `, spread over ${span(fetchWindowMs)}` : ""}`]]))
-      : h("section", null, h("h2", null, "Clients"), state("missing",
-        session.paths ? "This daemon counts streams only. Who has fetched a version is counted by a newer one." : ""))]
-}
-
-/** A curve out of what this page saw itself, where the daemon keeps none. */
-class OwnCurve {
-  begin(seen) { this.curve = {at: [], sent: []}; this.since = Date.now() - (seen.milliseconds ?? 0); this.first = true }
-  age() { return (Date.now() - this.since) / 1000 }
-  take(seen) {
-    if (this.first && seen.milliseconds && seen.streams.audience) { this.curve.at.push(seen.milliseconds / 1000); this.curve.sent.push(seen.streams.sent) }
-    this.first = false
-    if (this.curve.sent.at(-1) !== seen.streams.sent) { this.curve.at.push(this.age()); this.curve.sent.push(seen.streams.sent) }
-    return this.curve
-  }
+      : null]
 }
 
 // The convergence curve: counts over the logarithm of time, as lines, and as a table for those who do not see them.

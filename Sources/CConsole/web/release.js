@@ -196,7 +196,9 @@ export function choices(changed) {
   let audience
 
   function reckon() {
-    const named = audience?.clients ?? 0, unnamed = audience?.unidentifiedStreams ?? 0
+    const unnamed = audience?.unidentifiedStreams ?? 0
+    // In a cluster the daemon knows the streams of all nodes, and the clients of its own.
+    const named = audience ? audience.unidentifiedStreams === undefined ? Math.max(audience.clients, audience.streams) : audience.clients : 0
     const parts = stages.value.split(",").map(text => parseFloat(text)).filter(part => part > 0 && part <= 100)
     replace(reach, named + unnamed === 0 ? "No client is connected now who would hear of it." : [
       parts.map((part, index) => `${index ? "; " : ""}${percent(part)}: ${part < 100 ? `about ${count(Math.round(named * part / 100))}`

@@ -1,6 +1,6 @@
 // ⌘K and Ctrl-K: one box that finds parameters, versions, clients and pages. The keyboard alone is enough.
 import {h, replace, cut, dialog, given, say} from "./dom.js"
-import {api, knows, path, read, scopeName, session} from "./api.js"
+import {api, path, read, scopeName, session} from "./api.js"
 
 const most = 40
 
@@ -21,7 +21,7 @@ export async function search(scope, places, address) {
       const wanted = input.value.trim().toLowerCase()
       const typed = input.value.trim()
       const matches = found.map(one => ({...one, rank: rank(one, wanted)})).filter(one => one.rank >= 0).sort((a, b) => a.rank - b.rank)
-      if (typed && scope && knows("propagation:laggards"))
+      if (typed && scope)
         matches.push(entry("client", typed, address("clients", scope, {client: typed}), "look it up"))
       shown = matches.slice(0, most)
       chosen = Math.min(chosen, Math.max(0, shown.length - 1))
@@ -81,8 +81,8 @@ async function gather(scope, address, signal) {
     read(path(scope, ":listVersions?pageSize=100"), {signal}).then(page => (page.versions ?? []).map(one =>
       entry("version", `version ${one.versionNumber}`, address("versions", scope, {to: one.versionNumber}),
         [one.updateUser?.name || one.updateUser?.email, one.description].filter(Boolean).join(": "))), none),
-    knows("propagation:laggards") ? read(path(scope, "/propagation:laggards?pageSize=100"), {signal}).then(page =>
+    read(path(scope, "/propagation:laggards?pageSize=100"), {signal}).then(page =>
       page.laggards.filter(one => one.client).map(one =>
-        entry("client", one.client, address("clients", scope, {client: one.client}), [one.state, one.app].filter(Boolean).join(", "))), none) : [],
+        entry("client", one.client, address("clients", scope, {client: one.client}), [one.state, one.app].filter(Boolean).join(", "))), none),
   ])).flat()
 }

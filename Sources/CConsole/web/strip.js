@@ -1,8 +1,8 @@
 // The four answers on every page: who has the newest version, which and by whom, who is behind, what fails.
-import {h, replace, count, given, moment, share} from "./dom.js"
-import {each, knows, path, read} from "./api.js"
+import {h, replace, count, given, moment} from "./dom.js"
+import {each, path, read} from "./api.js"
 import {everywhere, failures} from "./now.js"
-import {isLossy, leftWords, reach, stateChip} from "./reach.js"
+import {isLossy, leftWords, reach, shareWords, stateChip} from "./reach.js"
 import {isUnderWay} from "./release.js"
 
 /** A strip for a scope. `heard(status)` tells it what `/status` says; `link(screen, parameters)` are the ways on. */
@@ -33,12 +33,12 @@ export function strip(scope, link) {
     const words = isUnknown ? "unknown since the restart"
       : whole > 0 ? `${count(part)} of ${count(whole)} ${noun}s${isStaged ? " told so far" : ""}`
       : far.audience ? null : seen.state ? stateChip(seen) : "nobody listens"
-    put("reached", "Reached", h("a", {href: link("now")}, whole > 0 && !isUnknown ? share(part, whole) : "–"),
+    put("reached", "Reached", h("a", {href: link("now")}, whole > 0 && !isUnknown ? shareWords(far) : "–"),
       isEmpty ? null : [words, words && gone ? " · " : null, gone], isLossy(far) ? "warn" : "")
     put("version", "Version", h("a", {href: link("versions")}, isEmpty ? "none" : seen.versionNumber), isEmpty ? null
       : [moment(seen.announceTime ?? publisher?.updateTime), user ? [" by ", given(user, 80)] : null, isStaged ? ", in stages" : null])
     const behind = seen.clients?.behind ?? whole - part, failed = seen.clients?.failed
-    put("behind", "Behind", knows("propagation:laggards") ? h("a", {href: link("clients", {stage: "fetched"})}, count(behind)) : count(behind),
+    put("behind", "Behind", h("a", {href: link("clients", {stage: "fetched"})}, count(behind)),
       failed ? `${count(failed)} failed` : null, failed ? "bad" : behind > 0 ? "warn" : "")
   }
 

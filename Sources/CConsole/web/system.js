@@ -1,7 +1,7 @@
 // Sources and health: both are in what `/status` tells.
 import {h, replace, bytes, chip, count, facts, given, moment, plural, span, state, table} from "./dom.js"
 import {each, read, session} from "./api.js"
-import {failing} from "./now.js"
+import {failing, failingWebhooks} from "./now.js"
 
 const guarded = content => {
   if (session.mayReadAll) return true
@@ -38,7 +38,7 @@ export const sources = {show({content, offer, fresh}) {
 }}
 
 /** How the daemon is. */
-export const health = {show({content, offer, fresh, link}) {
+export const health = {show({content, scope, offer, fresh, link}) {
   offer(null, "stalecast status")
   if (!guarded(content)) return
   const head = h("div", {class: "headline"}), whose = h("p", {class: "quiet"}), cards = h("div", {class: "columns"}), certificates = h("section")
@@ -67,7 +67,7 @@ export const health = {show({content, offer, fresh, link}) {
     before = {at, deliveries: edge.deliveries, cpu: process.cpuSeconds}
     replace(head, h("p", null, seen.ready ? chip("ready", "good") : chip("not ready", "bad"), ` Stalecast ${seen.version}, started `,
       moment(seen.startedAt), `, process ${seen.pid}`),
-      failing(seen, link),
+      failing(seen, link, await failingWebhooks(seen, scope, signal).catch(() => [])),
       seen.notReady?.length ? h("ul", null, seen.notReady.map(reason => h("li", null, reason))) : null)
     const named = object => Object.entries(object ?? {}).filter(([, number]) => number).map(([name, number]) => `${count(number)} ${name.replaceAll("_", " ")}`).join(", ") || "none"
     const card = (title, pairs) => h("section", {class: "card"}, h("h2", null, title,

@@ -1,6 +1,6 @@
 // The history: any two compared, and the way back.
 import {h, replace, button, chip, choice, dialog, field, given, moment, state, table, say} from "./dom.js"
-import {api, flags, knows, may, path, read} from "./api.js"
+import {api, flags, may, path, read} from "./api.js"
 import {changeList, difference} from "./diff.js"
 import {reachWords, stateChip} from "./reach.js"
 import {showAudience} from "./release.js"
@@ -27,7 +27,7 @@ export function show({content, scope, parameters, offer, fresh, note, link}) {
   async function load() {
     const [page, known] = await Promise.all([read(path(scope, `:listVersions?pageSize=${pageSize}${next ? `&pageToken=${next}` : ""}`)),
       // How far they came is missed where it fails, the way back is not.
-      knows("propagation:list") ? read(path(scope, `/propagation:list?pageSize=${pageSize}`)).catch(() => null) : null])
+      read(path(scope, `/propagation:list?pageSize=${pageSize}`)).catch(() => null)])
     versions = versions.concat(page.versions ?? [])
     if (known) rollouts = new Map((known.propagations ?? []).map(row => [row.versionNumber, row]))
     next = page.nextPageToken

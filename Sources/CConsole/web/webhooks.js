@@ -132,7 +132,7 @@ const quietly = text => text ? [" ", h("span", {class: "quiet"}, given(text, 80)
 const reason = ({status, problem, response}) => problem && problem !== `status ${status}` ? problem : response ?? ""
 
 /** Why the last attempt that failed did so; empty without one in this run of the daemon. */
-function failure({delivery}) {
+export function failure({delivery}) {
   const last = delivery?.lastFailure
   if (!last) return ""
   const said = reason(last)

@@ -256,13 +256,17 @@ def test_a_share_and_its_color_are_of_those_who_were_told(launch, browser, conso
     churn = {"audience": 100, "fetched": 80, "left": 20, "lost": 0}
     assert shown({"audience": 100, "sent": 80}, churn) == ["100 % of 80 clients", "converged", "chip good"]
     lost = {"audience": 100, "fetched": 74, "left": 26, "lost": 6}
-    assert shown({"audience": 100, "sent": 80}, lost) == ["92.5 % of 80 clients · 6 left without it", "converged, 6 left", "chip warn"]
+    assert shown({"audience": 100, "sent": 80}, lost, "LEFT") == ["92.5 % of 80 clients · 6 left without it", "left", "chip warn"]
     # One client with a name is not all.
     one = {"audience": 1, "fetched": 0, "left": 1, "lost": 0}
     assert shown({"audience": 1000, "sent": 1000, "left": 0}, one) == ["100 % of 1,000 streams", "converged", "chip good"]
     assert shown({"audience": 1, "sent": 0, "left": 1}, one, "LEFT") == ["1 left without it", "left", "chip warn"]
+    # Nor are two among a thousand anonymous streams: the daemon judges by the streams then.
+    few = {"audience": 2, "fetched": 0, "left": 2, "lost": 2, "unidentifiedStreams": 998}
+    assert shown({"audience": 1000, "sent": 998, "left": 2}, few) == ["100 % of 998 streams", "converged", "chip good"]
     # An older daemon does not say who was told.
-    assert shown({}, {"audience": 10, "fetched": 9, "left": 1}) == ["100 % of 9 clients", "converged", "chip good"]
+    older = {"audience": 10, "fetched": 9, "left": 1}
+    assert shown({}, older) == ["at least 90 % of 10 clients · 1 left without it, told or not", "converged, 1 left", "chip good"]
 
 
 @pytest.mark.limit(60)

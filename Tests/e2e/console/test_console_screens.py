@@ -81,7 +81,7 @@ def test_what_fails_is_said_where_one_looks_first(filled, browser, console):
     console(filled)
     for screen in ("now", "health"):
         go(browser, screen)
-        browser.has("1 webhook fails or is disabled.")
+        browser.has("Webhook http://127.0.0.1:1/hook fails: ")
         if screen == "now":
             browser.has("published by ann: twenty-six")
             browser.has("changed max_items · compare")
