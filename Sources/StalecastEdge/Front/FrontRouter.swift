@@ -39,11 +39,13 @@ struct FrontRouter {
     private func serve(_ request: FrontRequest) throws(GoogleError) -> FrontOutcome {
         let match: OperationTable<EdgeHandler>.Match
         do throws(GoogleError) {
-            let speaksLaunchDarkly = settings.dialects.contains(.launchDarkly) && request.launchDarkly != nil
-            let table = speaksLaunchDarkly ? EdgeOperations.launchDarkly : EdgeOperations.table
+            let isLaunchDarkly = request.launchDarkly != nil
+            if isLaunchDarkly, !settings.dialects.contains(.launchDarkly) { throw Self.noLaunchDarkly }
+            let table = isLaunchDarkly ? EdgeOperations.launchDarkly : EdgeOperations.table
             match = try table.find(request.head.method.rawValue, request.path)
         } catch {
-            return .respond(FrontResponse(error.code == 404 ? Self.noSuchPath : error))
+            let isUnknown = error.code == 404 && error != Self.noLaunchDarkly
+            return .respond(FrontResponse(isUnknown ? Self.noSuchPath : error))
         }
         switch match {
         case .options(let allowed): return .respond(preflight(allowed.joined(separator: ", ")))
@@ -54,6 +56,9 @@ struct FrontRouter {
     /// Error for a request that belongs to the other listener.
     private static let noSuchPath = GoogleError(
         404, "no such path; this is Edge, the public listener: templates, webhooks and status are at Control")
+
+    private static let noLaunchDarkly = GoogleError(
+        404, "LaunchDarkly's SDKs are not served here: the configuration's edge.dialects does not name launchdarkly")
 
     /// Answer to OPTIONS, which browsers send before they let a page of another origin send its request.
     private func preflight(_ allowed: String) -> FrontResponse {

@@ -4,7 +4,7 @@ import StalecastHTTP
 /// Path of a LaunchDarkly SDK: what it is for, and which project it names.
 ///
 /// The environment's id, or a mobile SDK's key, is the id or number of a project here; where a key is asked for it
-/// follows behind a tilde: `demo~stp_…`. With one project the key alone will do.
+/// follows behind a tilde: `demo~stc_p_…`. With one project the key alone will do.
 package struct LaunchDarklyPath: Equatable {
     /// Fixed part of the path: what may be logged. Behind it are keys and contexts.
     package let stem: String

@@ -115,15 +115,17 @@ package struct ContentReading: Sendable, Hashable {
     private func version(in document: JSONValue) throws(OriginProblem) -> VersionNumber? {
         guard let pointer = version else { return nil }
         guard let value = pointer.value(in: document) else { throw invalid("there is no version at \(pointer)") }
-        guard let number = value.int64, number > 0 else {
+        let number = value.int64
+        let isHuge = number == nil && Double(value.string ?? value.text()) ?? 0 > 9e15
+        guard isHuge || number ?? 0 > 0 else {
             throw invalid(
                 "the version at \(pointer) is \(value.kind) that is no positive integer; leave versionPointer out "
                     + "to have versions counted here")
         }
-        guard let version = VersionNumber(exactly: number) else {
+        guard let number, let version = VersionNumber(exactly: number) else {
             throw invalid(
-                "the version at \(pointer) is \(number), more than 2^53, which many clients cannot read exactly; leave "
-                    + "versionPointer out to have versions counted here")
+                "the version at \(pointer) is \(value.text().prefix(40)), more than 2^53, which many clients cannot "
+                    + "read exactly; leave versionPointer out to have versions counted here")
         }
         return version
     }

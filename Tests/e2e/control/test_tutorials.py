@@ -165,7 +165,7 @@ async def test_upgrade_and_restore(page, tmp_path):
     page = page("upgrade.md")
     old = page.next()
     await page.accepts(page.control)
-    for _ in range(3):
+    for _ in range(4):
         page.next()
     old.terminate()
     await asyncio.to_thread(old.wait)
