@@ -126,7 +126,7 @@ package final class CallerHook: Sendable {
         if let end { done(end) } else { askNext() }
     }
 
-    /// Asks as many as may be. One call does it for all: an answer that is there at once comes from within it.
+    /// Asks as many questions as the limit allows. One call asks for all callers, because an answer may come during it.
     private func askNext() {
         let isFirst = state.withLock { state in
             defer { state.isAsking = true }

@@ -36,7 +36,7 @@ package struct ClusterFigures: Sendable {
     package var appends: [Append: Int] = [:]
     package var failures: [Failure: Int] = [:]
     package var checks: [Check: Int] = [:]
-    /// Publishes whose publisher was told that the outcome is unknown, and what became of them; nil: for ever unknown.
+    /// Publishes that were answered "outcome unknown", by their later outcome; nil where it was never learnt.
     package var unknownPublishes = 0
     package var resolved: [Bool?: Int] = [:]
     /// Watches opened on the log.

@@ -33,7 +33,7 @@ extension ClusterNode {
     package static func fill(_ store: TemplateStore, from log: any SharedLog) async throws -> Bool {
         let state = try store.replicaState()
         var (last, limit) = (state.logHead, PageLimit())
-        // The log may be another one since: what comes next must have been made for what was copied last.
+        // The log may have been replaced meanwhile: the next entry must follow the one that was copied last.
         var isResumed = last.sequence > 0
         while true {
             let page = try await log.page(after: last.sequence, &limit)
@@ -126,7 +126,7 @@ extension ClusterNode {
     /// - Throws: also when it is not known whether it was done.
     /// - Returns: the log metadata that holds.
     package func renewEpoch() async throws(LogError) -> LogMetadata {
-        // What it gave away goes along: it should know all of it.
+        // Catches up first, so that the new history knows all numbers that were given away.
         _ = await catchUp(within: .seconds(2))
         let epoch = Epoch.random(using: &random)
         return try await amend { logMetadata throws(LogError) in

@@ -11,7 +11,7 @@ package struct LogEntry: Sendable, Hashable {
     /// here: no two can disagree.
     package let releases: [Release]
     package let publish: PublishID
-    /// The head it was made for, and the only one it may stand behind.
+    /// Head that the entry was made for; the log accepts it after no other.
     package let previous: LogHead
     /// Node that proposed it.
     package let node: String

@@ -2,7 +2,7 @@
 struct NodeWork {
     typealias Job = @Sendable (isolated ClusterNode) async -> Void
 
-    /// Jobs that were not begun yet; few, because each machine asks for one thing at a time.
+    /// Jobs that have not begun. There are few, because each state machine asks for one job at a time.
     let jobs: AsyncStream<Job>
     private let continuation: AsyncStream<Job>.Continuation
     /// Watch on the log: a job like the others, which the next one ends.

@@ -23,7 +23,7 @@ struct ReadTickets {
         for (ticket, reader) in waiting where reader.deadline <= now { answer(ticket, nil) }
     }
 
-    /// Time until the first reader's is up; nil: there is none.
+    /// Time until the patience of the first reader ends; nil without readers.
     func untilNext(now: ContinuousClock.Instant = .now) -> Duration? {
         waiting.values.map(\.deadline).min().map { max(.zero, now.duration(to: $0)) }
     }

@@ -33,7 +33,7 @@ package struct EtcdFounding: Sendable {
                 .put(log.headKey, Array(head.description.utf8)), .put(log.logMetadataKey, logMetadata.encoded),
                 .delete(EtcdRange(log.turnKey)),
             ],
-            // What is behind the head would be another history's.
+            // Entries after the head would belong to another history.
             if: [.value(log.turnKey, turn), .createRevision(log.range(from: head.sequence + 1), 0)])
     }
 }

@@ -85,7 +85,7 @@ private final class TwinWatches: Sendable {
                 await pause()
                 if Task.isCancelled { return }
             }
-            // The next attempt goes to another member. What it fails at, the client counts.
+            // The next attempt goes to another member. The client counts its failures.
             watch = try? await log.openWatch(watchEvents)
             if watch == nil { await pause() } else { open.withLock { $0 += 1 } }
         }

@@ -8,7 +8,7 @@ final class GRPCStream: ChannelInboundHandler {
     typealias InboundIn = HTTP2Frame.FramePayload
     typealias OutboundOut = HTTP2Frame.FramePayload
 
-    /// Pages of a hundred entries of 64 KiB and more; a member that sends larger ones is none.
+    /// Longest message: a page has a hundred entries of 64 KiB and more. No member of etcd sends a longer one.
     private static let maxMessage = 64 << 20
 
     private let head: HPACKHeaders

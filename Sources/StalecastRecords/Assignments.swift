@@ -30,7 +30,7 @@ package struct Assignments: Sendable {
     private var nodes = LivingNodes()
     private var records: [String: (token: Token, isOurs: Bool)] = [:]
     private var phases: [String: Phase] = [:]
-    /// Lease, and the time at which the last renewal that arrived was sent; nil: there is none.
+    /// Lease, and the time at which its last successful renewal was sent; nil without a lease.
     private var current: (lease: RecordLease, sent: Duration)?
     private var isStopping = false
     /// Actions that facts have brought about already.

@@ -70,7 +70,7 @@ package final class Membership: Sendable {
 
     // MARK: This node
 
-    /// Changes the record that the others are given.
+    /// Changes this node's record, which the other nodes read.
     package func update(_ change: (inout NodeRecord) -> Void) { state.withLock { change(&$0.own) } }
 
     /// Lease with which this node's record lives; nil while it has none.

@@ -44,7 +44,7 @@ package final class Presence: Sendable {
     /// Why the others may not see this node; nil: they should.
     package var problem: String? { state.withLock { $0.problem } }
 
-    /// Under which its record is kept; nil: there is none, or no longer for sure.
+    /// Lease of its record; nil where there is none, or where it may have ended.
     package var lease: RecordLease? {
         state.withLock { state in state.lease.flatMap { clock() < state.renewed + lifetime ? $0 : nil } }
     }

@@ -14,7 +14,7 @@ package struct ConnectionMachine: Sendable {
         case poll, firebase
     }
 
-    /// Owner of an attempt or a timer. There is at most one of each for each of them.
+    /// Owner of an attempt and of a timer; each owner has at most one of either.
     package enum Role: Sendable { case main, probe }
 
     package enum Phase: Sendable, Equatable {

@@ -217,8 +217,8 @@ final class StaleLink: @unchecked Sendable {
         for attempt in attempts.values { isReading ? attempt.resumeReading() : attempt.pauseReading() }
     }
 
-    /// A daemon answers 404 when it has none of the topics, and older ones when they lack a single one: then each is
-    /// asked about, and those it has are subscribed to without the others.
+    /// Asks the daemon about each topic after a 404, and subscribes to those that it has. A daemon answers 404 when it has
+    /// none of the topics; an older one does when it lacks a single topic.
     private func sortTopics() {
         // Ends with the requests' timeouts.
         Task { [weak self, loop, target] in

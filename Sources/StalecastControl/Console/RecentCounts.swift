@@ -14,7 +14,7 @@ package struct RecentCounts: Sendable {
         for name: String, below most: Int, at now: Timestamp, orIsFull: Bool = false
     ) -> Bool {
         let minuteAgo = now.advanced(by: .seconds(-60))
-        // Counts of the future are of a clock that was put back since: they would stay until it comes there again.
+        // A count of the future was made before the clock was put back: it would stay until that time comes again.
         counts = counts.filter { minuteAgo < $0.value.since && $0.value.since <= now }
         return counts[name].map { $0.count < most } ?? (orIsFull || counts.count < Self.mostNames)
     }

@@ -35,7 +35,7 @@ package final class SharedKeys: KeyStorage {
     ) async throws(GoogleError) -> AccessKey? {
         var revoked: AccessKey?
         let key = try await table.change { () throws(GoogleError) -> (AccessKey?, EntryTable.Change) in
-            // Before `make` looks: what it sees is as new as these, or newer, and then refused.
+            // Read before `make` looks: `make` then sees these entries or newer ones, and a change over newer ones is refused.
             let known = table.entries
             guard let key = revoked ?? make() else { return (nil, .nothing) }
             // A revocation counts here at once, whatever etcd takes; ``shareOwn()`` tells the others later.

@@ -7,7 +7,7 @@ import StalecastRecords
 import StalecastStore
 import StalecastWire
 
-/// A cluster's log as it is reached from here, before there is a store.
+/// Connection to a cluster's log, which is made before the store is opened.
 struct ClusterConnection: Sendable {
     let client: EtcdClient
     let log: EtcdLog

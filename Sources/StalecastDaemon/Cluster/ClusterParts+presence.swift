@@ -9,7 +9,7 @@ import StalecastHub
 import StalecastRecords
 import StalecastWire
 
-/// Facts that this node tells the others, and what it makes of theirs.
+/// Facts that this node tells the other nodes, and the use that it makes of theirs.
 extension ClusterParts {
     /// Records that an edge has a use for: nodes, keys, messages, and clients that were seen elsewhere.
     private static let kindsOfEdges: Set = [

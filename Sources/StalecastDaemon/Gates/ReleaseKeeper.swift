@@ -45,7 +45,7 @@ struct ReleaseKeeper: Sendable {
         let facts = facts(of: release, asksOutside: isConductor, at: time)
         let readings = release.policy.gates.readings(facts)
         hub.releases.show(readings, facts.clients.reach, of: release.scope, release.version)
-        // An edge changes nothing; what its clients say goes to the conductor.
+        // An edge changes nothing; reports of its clients go to the conductor.
         if cluster?.isEdge == true { return }
         let decisive = isConductor ? readings : readings.filter { $0.name == "loss" && $0.verdict == .tripped }
         do throws(StoreError) {

@@ -105,7 +105,7 @@ extension EdgeSettings {
         if case .redeemed(let ticket)? = request.credentials.verdict, !ticket.opens(request, on: board) {
             throw refused(.notGranted)
         }
-        // Before anything is looked for: that takes longer where there is something.
+        // Refuses before the look-up of topics, whose time would tell a stranger whether they exist.
         guard request.isAbout(principal, on: board) else { throw refused(.notGranted) }
         let known = try request.topics(on: board).known.filter { principal.may(.watch, topic: board[$0]) }
         guard !known.isEmpty else { throw .unknownTopic }

@@ -186,7 +186,7 @@ package struct CanaryScan: Sendable {
     }
 }
 
-/// The beginning and the end of an answer: more is not looked at.
+/// First and last bytes of an answer. The bytes between them are dropped.
 ///
 /// `@unchecked Sendable`: confined to the loop that reads it.
 private final class CanaryAnswer: @unchecked Sendable {

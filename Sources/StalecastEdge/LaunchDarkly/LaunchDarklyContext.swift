@@ -11,7 +11,7 @@ package struct LaunchDarklyContext {
     /// The client's key; in percentages and releases the instance's id.
     package let key: String
     let fields: FlagFields
-    /// nil where the key is none that is counted.
+    /// nil where the key cannot be counted as a client.
     let client: ClientIdentity?
 
     /// Nesting of a context's JSON.

@@ -18,8 +18,8 @@ package final class ConnectionLoop: @unchecked Sendable {
     private let spare = Atomic(0)
 
     private static let sweepInterval: TimeAmount = .milliseconds(500)
-    /// A look for one that makes room passes over all connections: after one in vain there is none for so long, in
-    /// nanoseconds, where they must have been silent for a while.
+    /// Pause after a search that found no silent connection to close, in nanoseconds: a search passes over all
+    /// connections.
     private static let lookInterval: UInt64 = 100_000_000
     private var noneBefore: UInt64 = 0
 
@@ -42,10 +42,10 @@ package final class ConnectionLoop: @unchecked Sendable {
         }
     }
 
-    /// Places became free: who waits longest goes on.
+    /// Begins the handshake that has waited longest: a place is free.
     func seatNext() {
         guard let next = handshakes.next(at: NIODeadline.now().uptimeNanoseconds) else { return }
-        // Not within another's end.
+        // Deferred: this is called while another handshake ends.
         loop.assumeIsolated().execute { next.begin() }
     }
 
@@ -101,8 +101,8 @@ package final class ConnectionLoop: @unchecked Sendable {
         close(silent: count, for: silence) >= count
     }
 
-    /// Closes connections that ask nothing, however short, here and then in the other loops. Each loop is asked on its
-    /// own thread: only there it is known what asks nothing now.
+    /// Closes idle connections, however short they have been idle, here and then in the other loops. Each loop searches
+    /// on its own thread, which alone knows what is idle now.
     ///
     /// - Returns: completes on this loop, when they are closed; false when there are not so many.
     package func makeRoom(for count: Int, orIn others: [ConnectionLoop]) -> EventLoopFuture<Bool> {
@@ -154,8 +154,8 @@ package final class ConnectionLoop: @unchecked Sendable {
 
 /// Member of an event loop's watch: an HTTP connection, or a connection that may become one.
 protocol LoopMember: AnyObject {
-    /// Time since which the client is awaited, in nanoseconds of the monotonic clock: for a handshake, a PROXY header
-    /// or a request head. nil when none of these is awaited.
+    /// Time when the wait for the client's handshake, PROXY header or request head began, in nanoseconds of the
+    /// monotonic clock; nil while none of these is awaited.
     var headBegan: UInt64? { get }
     /// End of the last answer; nil where no other request was served, or one is being served.
     var idleSince: UInt64? { get }
@@ -163,7 +163,7 @@ protocol LoopMember: AnyObject {
     var isHolding: Bool { get }
     /// Some time passed; nanoseconds of the monotonic clock.
     func tick(at now: UInt64)
-    /// The daemon is stopping: end what is idle, finish what has begun.
+    /// Ends an idle connection, or finishes what has begun: the daemon is stopping.
     func drain(at now: UInt64)
     func close()
 }

@@ -1,6 +1,6 @@
 import StalecastWire
 
-/// Why a connection was let go before its client ended it.
+/// Reason why a connection was closed before its client ended it.
 package enum ConnectionFault: Sendable, Hashable {
     case headTimeout, bodyTimeout, idle, writeStall, badRequest
 }
@@ -20,7 +20,7 @@ package struct ConnectionState: Sendable {
         case holding
         /// Answers wait for the client to read them; nothing is read from it meanwhile.
         case blocked
-        /// The last answer was written and has not left.
+        /// The last answer is written, and the kernel has not taken all of it.
         case flushing
         /// The output is closed.
         case lingering
@@ -41,9 +41,9 @@ package struct ConnectionState: Sendable {
     package enum Next: Sendable, Equatable {
         /// Take up what waits.
         case proceed
-        /// Stop reading until what was written has left.
+        /// Stop reading until the kernel has taken what was written.
         case block
-        /// Write nothing more after this last answer, and tell when it has left.
+        /// Write nothing after this answer, and report when the kernel has taken it.
         case finish
         case nothing
     }
@@ -184,7 +184,7 @@ package struct ConnectionState: Sendable {
         }
     }
 
-    /// The client ended its side, and nothing of what it sent waits to be taken.
+    /// The client closed its side, and all that it sent was taken.
     package mutating func inputClosed() -> End {
         switch phase {
         case .head(bytes: 0), .holding, .lingering: return .close(nil)

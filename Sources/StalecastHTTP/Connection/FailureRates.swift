@@ -1,7 +1,7 @@
 import Synchronization
 
-/// Bad credentials of this second by address, over all loops of a listener: a guesser is told to stop, and costs no
-/// more signatures.
+/// Counts of bad credentials by address in this second, over all loops of a listener. An address above the limit gets
+/// 429, and no signature is checked for it.
 package final class FailureRates: Sendable {
     /// Failures of one address in a second.
     package static let limit = 20
@@ -12,7 +12,7 @@ package final class FailureRates: Sendable {
 
     /// Counts a bad credential. `now`: nanoseconds, monotonic.
     ///
-    /// - Returns: false when there were as many as may be.
+    /// - Returns: false when the limit is reached.
     package func admits(_ address: UInt64, at now: UInt64) -> Bool {
         rates.withLock { $0.admits(address, limit: Self.limit, at: now) }
     }

@@ -109,7 +109,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
 
     // MARK: Input
 
-    /// Bytes came, in front of the parser.
+    /// Takes bytes of the client before the parser does.
     func received(_ bytes: ByteBuffer) {
         if input.waiting.readableBytes == 0, serveWhole(bytes) { return }
         input.append(bytes)
@@ -365,7 +365,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
         context?.close(promise: nil)
     }
 
-    /// The descriptor has another owner now: this channel only lets go of its own.
+    /// Closes this channel's copy of the descriptor, which has another owner now.
     package func abandon() {
         state.close()
         close()

@@ -41,7 +41,7 @@ package struct HTTPListener: Sendable {
         return HTTPListener(channel: try await bootstrap.bind(host: host, port: port).get())
     }
 
-    /// The port really bound.
+    /// Port that is bound, also where any free port was asked for.
     package var port: Int { channel.localAddress?.port ?? 0 }
 
     package func close() async {

@@ -24,7 +24,8 @@ package struct HostRule: Sendable, Equatable {
 
     /// RFC 3986's host, and a port of up to five digits. An empty host is invalid: `http` has none (RFC 9110 §4.2.1).
     ///
-    /// It is asked for every connection, from other modules: generic over its bytes it took a sixth of what one costs.
+    /// Not generic over its bytes: other modules call it for every connection, and the generic form took a sixth of a
+    /// connection's cost.
     package func judge(_ authority: UnsafeBufferPointer<UInt8>) -> Verdict {
         guard let host = Self.host(of: authority[...]), !host.isEmpty else { return .invalid }
         if host.first == UInt8(ascii: "[") { return Self.isBracketed(host) ? .admitted : .invalid }

@@ -1,6 +1,6 @@
-/// Finds where the parts of one request end. The parser is given the bytes of one request at a time, so that nothing of
-/// the next is parsed, queued or judged before this one is answered, and so that it is known that nothing lies behind
-/// it. The parser stays the judge of what is valid: when the two disagree the request is refused.
+/// Finds where the parts of one request end. The parser gets the bytes of one request at a time: the next request is not
+/// parsed, queued or judged before this one is answered, and bytes after the request are noticed. The parser decides
+/// what is valid; where it disagrees with the frame, the request is refused.
 struct RequestFrame: Sendable {
     private enum Part {
         /// The request line, of which so many bytes were seen; `tail` are the last eight.
@@ -27,7 +27,7 @@ struct RequestFrame: Sendable {
     private(set) var isForeign = false
     /// The request line ends in `HTTP/1.1` or `HTTP/1.0`.
     private(set) var isHTTP = false
-    /// A chunk's size is none.
+    /// A chunk's size is not a number.
     private(set) var isBroken = false
 
     var isComplete: Bool { if case .end = part { true } else { false } }

@@ -117,7 +117,7 @@ final class HTTP2Connection: ChannelInboundHandler, LoopMember, @unchecked Senda
     private func ended(_ exchange: HTTP2Exchange) {
         open -= 1
         hasServed = true
-        // Who resets what it asked for pays for it.
+        // A client that resets its own requests pays for them.
         if exchange.isAnswered { budget.credit(FrameBudget.perAnswer) }
         guard open == 0 else { return }
         quietSince = NIODeadline.now().uptimeNanoseconds

@@ -150,7 +150,7 @@ enum RequestText {
         }
         for (name, value, _) in headers where !name.hasPrefix(":") {
             try check(name, value)
-            // Said twice alike is said once.
+            // A Host that repeats the authority is written once.
             if name == "host", value == authority { continue }
             bytes.writeString("\(name): \(value)\r\n")
         }

@@ -78,7 +78,7 @@ extension NIOSSLCertificate {
     package var dnsNames: [String] {
         _subjectAlternativeNames().compactMap { name in
             guard name.nameType == .dnsName else { return nil }
-            // Of ASCII only: letters of other scripts that fold to one of it are none.
+            // ASCII only: a letter of another script that folds to an ASCII letter does not count.
             let bytes = name.contents.map { (0x41...0x5A).contains($0) ? $0 | 0x20 : $0 }
             return String(decoding: bytes, as: UTF8.self)
         }

@@ -157,7 +157,7 @@ extension NIOSSLCertificate {
     package var subjectNames: [String] {
         dnsNames
             + _subjectAlternativeNames().compactMap { name in
-                // An address of another length is none.
+                // A field of another length holds no address.
                 name.nameType == .ipAddress
                     ? try? SocketAddress(packedIPAddress: ByteBuffer(bytes: name.contents), port: 0).ipAddress : nil
             }

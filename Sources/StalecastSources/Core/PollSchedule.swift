@@ -33,16 +33,16 @@ package struct PollSchedule: Sendable, Hashable {
     }
 
     /// - Parameters:
-    ///   - hears: changes are heard of otherwise, and looks are only a safety net: they are ten times as seldom.
+    ///   - hears: whether events report changes; polls are a safety net then, and ten times rarer.
     ///   - random: 0 to 1.
     package func pause(hears: Bool, random: Double) -> Duration {
         let seldom = max(interval, min(interval * 10, longestTrust ?? interval * 10))
         return (hears ? seldom : interval) * (1 - jitter + 2 * jitter * random)
     }
 
-    /// After so many failed looks in a row: the interval, but at least half a second and at most ``firstRetry``,
-    /// doubled each time, of that half to the whole. A look that was triggered and failed is thereby soon repeated,
-    /// however seldom looks are otherwise.
+    /// Pause after so many failed polls in a row. It begins with the interval, but at least half a second and at most
+    /// ``firstRetry``; each failure doubles it, and a random half to the whole of that is taken. A triggered poll that
+    /// failed is repeated soon in this way, even where polls are rare.
     package func pause(failures: Int, retryAfter: Duration?, random: Double) -> Duration {
         let base = min(max(interval, .milliseconds(500)), Self.firstRetry)
         let whole = base.doubled(afterFailures: failures, atMost: longestPause)

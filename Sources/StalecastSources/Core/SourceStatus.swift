@@ -33,7 +33,7 @@ package struct SourceStatus: Sendable, Hashable {
         (self.scope, self.kind, self.place, self.began) = (scope, kind, place, began)
     }
 
-    /// Age of our knowledge of the origin; since the start while no look succeeded.
+    /// Time since the last successful poll of the origin, or since the start while none succeeded.
     package func age(at now: ContinuousClock.Instant) -> Duration { now - (lastSuccess?.at ?? began) }
 
     /// Present problem; nil while all is well.

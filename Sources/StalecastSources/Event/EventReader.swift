@@ -3,7 +3,7 @@ import StalecastWire
 /// Recognises the forms in which change events travel over HTTP, and reads what they say. The forms are told apart by
 /// headers first (CloudEvents' HTTP binding), then by the shape of the body.
 package enum EventReader {
-    /// A batch has at most this many events; what fits into Control's 64 KiB is less in practice.
+    /// Most events of a batch. Control's limit of 64 KiB is reached earlier in practice.
     package static let maxBatch = 512
 
     /// - Parameters:

@@ -28,8 +28,8 @@ package final class TriggerService: Sendable {
 
     package var figures: Figures { tally.withLock { $0 } }
 
-    /// Whether the body is worth reading: a good token, or a signature that could be good. Says nothing of projects: a
-    /// token that is good elsewhere gets its 401 with the body read.
+    /// Whether the body is worth reading: the token is good, or a signature may be. Projects are not checked yet: a token
+    /// of another project gets its 401 after the body was read.
     package func admits(_ post: Post) -> Bool {
         if post.isOperator || post.offeredToken.map({ !holders(of: $0).isEmpty }) == true { return true }
         let verifiesAny = targets.contains { !$0.keys.isEmpty }
@@ -97,7 +97,7 @@ package final class TriggerService: Sendable {
         }
     }
 
-    /// Every token of every target is compared, whichever matches.
+    /// Compares every token of every target, so that the time does not tell which one matched.
     private func holders(of token: String) -> [Int] {
         targets.indices.filter { !TriggerToken.matches(token, among: targets[$0].tokens).isEmpty }
     }

@@ -58,7 +58,7 @@ package struct CompiledTemplate: Sendable {
     func outcome(_ evaluation: inout Evaluation) -> ConditionOutcome {
         var outcome = ConditionOutcome(conditions: conditions.count, managedValues: managedValues.count)
         for index in usedConditions where conditions[index].isTrue(in: &evaluation) { outcome.setTrue(index) }
-        // Draws change nothing of what conditions say.
+        // Draws do not change which conditions are true.
         let decided = outcome
         for index in managedParameters { draw(parameters[index], decided, &evaluation, into: &outcome) }
         outcome.isAnonymous = drawsLots && evaluation.context.appInstanceID == nil

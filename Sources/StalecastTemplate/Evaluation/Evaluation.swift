@@ -29,7 +29,7 @@ struct Evaluation {
         case isTrue
     }
 
-    /// Characters of a text that regular expressions are tried on; a longer one matches none.
+    /// Longest text, in characters, that regular expressions are tried on; a longer one matches none.
     static let maxMatchedLength = 1000
 
     init(

@@ -29,11 +29,11 @@ extension ExactText {
     }
 }
 
-/// A text to look for in others, in time linear in the other (Knuth, Morris and Pratt), so that no pair of texts is
-/// slow.
+/// A text to search for. The search takes time linear in the searched text (Knuth, Morris and Pratt), so that no pair
+/// of texts is slow.
 struct SoughtText: Sendable {
     private let bytes: [UInt8]
-    /// Lengths by beginning: how much of it is also its end.
+    /// Length of the longest proper beginning that is also an end, for each beginning of the text.
     private let borders: [Int]
 
     init(_ text: String) {

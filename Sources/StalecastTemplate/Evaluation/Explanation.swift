@@ -8,7 +8,7 @@ package struct Explanation: Sendable, Hashable {
     package let parameters: [Explanation.Parameter]
     /// Values that the context gets.
     package let values: ResolvedValues
-    /// Work that it was, in the steps of ``EvaluationBudget``.
+    /// Work of the evaluation, in steps of ``EvaluationBudget``.
     package let steps: Int
 
     /// `{"conditions":[{"name","matched","reason","tests":[{"element","holds","reason"}]}],

@@ -85,7 +85,7 @@ extension ConditionExpression {
 
     /// A test of a user property or custom signal.
     package enum ValueTest: Sendable, Hashable {
-        /// The value as a number; false when it is none.
+        /// The value as a number; false where it is not one.
         case compare(ConditionExpression.Comparison, NumericLiteral)
         case text(ConditionExpression.TextOperator, [String])
     }

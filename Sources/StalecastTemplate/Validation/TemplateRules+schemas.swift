@@ -47,7 +47,7 @@ extension TemplateRules {
         }
     }
 
-    /// The schema's document; nil where there is none, or no JSON, which is another problem.
+    /// The schema's document; nil where there is none, or where it is not JSON, which another rule reports.
     private func schema(
         _ value: ParameterValue, of parameter: TemplateParameter
     ) throws(SchemaComplaint) -> JSONValue? {

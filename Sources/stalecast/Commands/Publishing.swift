@@ -154,7 +154,7 @@ struct Publishing {
 
     /// Shows what changes and asks, where a person can be asked.
     ///
-    /// - Returns: whether it was; nil when nothing is to be done.
+    /// - Returns: whether a person was asked; nil when nothing is to be done.
     private func agree(_ question: (String) -> String, proposes: Bool = false) throws(CommandFailure) -> Bool? {
         var report = try report(nil)
         report.proposes = proposes

@@ -25,7 +25,7 @@ struct TemplateFile {
             document = isYAML ? try YAMLContent.parse(bytes) : try JSONValue.parse(bytes)
             text = isYAML ? [] : bytes
         } catch {
-            // From standard input: what is no YAML either is said to be no JSON.
+            // On standard input a text that is neither is reported as invalid JSON.
             guard path == "-", bytes.first(where: { $0 > UInt8(ascii: " ") }) != UInt8(ascii: "{"),
                 let read = try? YAMLContent.parse(bytes), read.object != nil
             else {

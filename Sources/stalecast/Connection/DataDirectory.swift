@@ -19,7 +19,7 @@ struct DataOptions: ParsableArguments {
 
     /// - Parameter isPlaced: a flag says where the daemon is, so the context's directory is another one's.
     func running(isPlaced: Bool) -> DataDirectory {
-        // A broken file of contexts was said when the address was looked up.
+        // A broken contexts file was reported when the address was looked up.
         guard path == nil, let surroundings = try? Surroundings.current.get() else { return directory }
         if let data = surroundings.value(.data, isPlaced: isPlaced) { return DataDirectory(path: data) }
         let isHere = FileManager.default.fileExists(atPath: Self.here)

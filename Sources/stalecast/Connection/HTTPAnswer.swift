@@ -27,7 +27,7 @@ struct HTTPAnswer: Sendable {
     }
 
     /// The body as JSON.
-    /// - Throws: ``CommandFailure`` when it is none: something else than Stalecast answers there.
+    /// - Throws: ``CommandFailure`` for a body that is not JSON: another program than Stalecast answers there.
     func json() throws(CommandFailure) -> JSONValue {
         do {
             return try JSONValue.parse(body)

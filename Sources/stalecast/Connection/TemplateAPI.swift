@@ -83,7 +83,7 @@ struct TemplateAPI: Sendable {
         return try await client.send("GET", path + place, query: version + query).json()
     }
 
-    /// A request for what lies under the template and does not end by itself.
+    /// Request for an endless answer under the template, for example `/propagation:watch`.
     func request(_ place: String, _ query: RequestQuery) throws(CommandFailure) -> OutboundRequest {
         var request = try client.address.request(path + place, query)
         request.headers = [OutboundHeader(trusted: "Authorization", "Bearer \(client.token.secret)")]

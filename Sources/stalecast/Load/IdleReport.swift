@@ -29,7 +29,7 @@ struct IdleReport {
         seconds > 0 ? Double(nanoseconds) / 1e7 / seconds : nil
     }
 
-    /// Why not all were held; nil when they were.
+    /// Reason why streams were lost; nil when all were held.
     var shortfall: CommandFailure? {
         if let failure = LoadEnding.shortfall(connect, topic: plan.topic.description) { return failure }
         guard counts.dead > 0 else { return nil }

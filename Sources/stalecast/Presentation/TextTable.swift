@@ -164,7 +164,7 @@ package enum TerminalSize {
         return (columns, said("LINES") ?? (size.ws_row > 0 ? Int(size.ws_row) : 24))
     }
 
-    /// The cursor can be moved.
+    /// Whether the terminal can move its cursor.
     static var canBeDrawnOn: Bool {
         now != nil && !["", "dumb"].contains(ProcessInfo.processInfo.environment["TERM"] ?? "")
     }

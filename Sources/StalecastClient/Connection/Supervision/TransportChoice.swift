@@ -64,6 +64,6 @@ package struct TransportChoice: Sendable {
         probeFailed()
     }
 
-    /// Another network: what was learnt about the former one is void.
+    /// Forgets what was learnt about the former network.
     package mutating func networkChanged() { self = TransportChoice(probeDelay: firstProbeDelay) }
 }
