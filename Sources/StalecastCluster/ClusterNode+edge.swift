@@ -1,5 +1,4 @@
 package import StalecastStore
-import StalecastWire
 
 /// A node of another region follows the log and changes nothing in it: it could not, with the rights it has in etcd.
 extension ClusterNode {

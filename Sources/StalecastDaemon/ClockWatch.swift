@@ -1,7 +1,6 @@
 import Glibc
 import Logging
 import ServiceLifecycle
-import StalecastWire
 
 /// Notices that the system's clock was set: between two readings it moved by more or less than the time that passed.
 package struct ClockWatch: Sendable {

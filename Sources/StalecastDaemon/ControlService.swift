@@ -10,8 +10,6 @@ import StalecastEdge
 import StalecastHTTP
 import StalecastHub
 import StalecastStore
-import StalecastWebhooks
-import StalecastWire
 
 /// Control as a service, over the other parts.
 struct ControlService: Service {

@@ -9,7 +9,6 @@ import StalecastHTTP
 import StalecastHub
 import StalecastRecords
 import StalecastStore
-import StalecastWebhooks
 import StalecastWire
 import Synchronization
 

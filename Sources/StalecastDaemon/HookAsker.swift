@@ -2,7 +2,6 @@ import Logging
 import ServiceLifecycle
 import StalecastAccess
 import StalecastOutbound
-import StalecastWire
 import Synchronization
 
 /// Asks the user's backend for ``CallerHook``: a GET with the headers that are allow-listed, for a second.

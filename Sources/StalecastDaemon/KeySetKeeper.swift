@@ -4,7 +4,6 @@ import ServiceLifecycle
 import StalecastAccess
 import StalecastOutbound
 import StalecastSources
-import StalecastWire
 import Synchronization
 
 /// Keeps the key sets of `auth.issuers`: reads files and asks URLs when ``TokenVerifier/due()`` says so.

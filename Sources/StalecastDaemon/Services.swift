@@ -1,5 +1,4 @@
 import CLinux
-import Foundation
 import Logging
 import ServiceLifecycle
 import StalecastAccess
@@ -9,7 +8,6 @@ import StalecastHub
 import StalecastOutbound
 import StalecastSources
 import StalecastStore
-import StalecastWebhooks
 import StalecastWire
 
 /// A service that is one function.

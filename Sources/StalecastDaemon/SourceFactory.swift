@@ -1,4 +1,3 @@
-import Foundation
 package import StalecastOutbound
 package import StalecastSources
 import StalecastTemplate

@@ -1,10 +1,8 @@
-import Foundation
 import Logging
 import StalecastHub
 import StalecastOutbound
 import StalecastSources
 import StalecastStore
-import StalecastWebhooks
 import StalecastWire
 
 /// Everything about sources that is made at start, before anything runs.

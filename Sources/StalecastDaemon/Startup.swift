@@ -1,6 +1,5 @@
 import Foundation
 import Logging
-import StalecastEdge
 import StalecastWire
 import Synchronization
 

@@ -2,7 +2,6 @@ import CLinux
 import Foundation
 import StalecastAccess
 import StalecastEdge
-import StalecastHTTP
 import StalecastOutbound
 import StalecastStore
 import StalecastWire

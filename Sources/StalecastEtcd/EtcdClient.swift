@@ -1,5 +1,4 @@
 package import NIOCore
-import StalecastWire
 import Synchronization
 
 /// Calls to an etcd, each to one member and never repeated here: who may repeat what is not this file's to know. After

@@ -1,6 +1,5 @@
 package import StalecastCluster
 package import StalecastRecords
-import StalecastWire
 
 /// Lays a log that goes on with the history of a store. No node reads it before it is founded; until then one that
 /// begins later takes the place from one that is under way, or was cut off.

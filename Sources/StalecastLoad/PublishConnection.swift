@@ -1,5 +1,4 @@
 import Foundation
-import StalecastWire
 
 /// One publish over a plain connection that stands before the clock starts. The HTTP library of the other commands
 /// costs a millisecond per request, now and then forty: more than what is measured.

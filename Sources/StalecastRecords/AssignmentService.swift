@@ -1,4 +1,3 @@
-import StalecastWire
 import Synchronization
 
 /// Work that exactly one node of the cluster does. The service takes the assignments that this node should have, keeps

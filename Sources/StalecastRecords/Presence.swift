@@ -1,4 +1,3 @@
-import StalecastWire
 import Synchronization
 
 /// Keeps this node's record while the node lives: under a lease, rewritten only when something is different, and not

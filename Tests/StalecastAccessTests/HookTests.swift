@@ -1,5 +1,4 @@
 import StalecastAccess
-import StalecastWire
 import Synchronization
 import Testing
 

@@ -2,7 +2,6 @@ import StalecastCluster
 import StalecastRecords
 import StalecastStore
 import StalecastTemplate
-import StalecastTestSupport
 import StalecastWire
 import Synchronization
 import Testing

@@ -1,6 +1,5 @@
 import StalecastCluster
 import StalecastRecords
-import StalecastStore
 import StalecastTestSupport
 import StalecastWire
 import Testing

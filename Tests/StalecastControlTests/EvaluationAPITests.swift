@@ -1,4 +1,3 @@
-import StalecastControl
 import StalecastWire
 import Testing
 

@@ -1,6 +1,5 @@
 import StalecastControl
 import StalecastStore
-import StalecastWire
 import Testing
 
 @Suite("Gzip bodies", .timeLimit(.minutes(5)))

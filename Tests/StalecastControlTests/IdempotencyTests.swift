@@ -1,4 +1,3 @@
-import StalecastControl
 import StalecastStore
 import StalecastWire
 import Synchronization

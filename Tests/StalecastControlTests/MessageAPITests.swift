@@ -1,4 +1,3 @@
-import StalecastControl
 import StalecastHub
 import StalecastWire
 import Testing

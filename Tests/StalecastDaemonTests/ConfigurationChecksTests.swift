@@ -1,6 +1,5 @@
 import StalecastDaemon
 import StalecastEdge
-import StalecastEtcd
 import StalecastHub
 import StalecastWire
 import Testing

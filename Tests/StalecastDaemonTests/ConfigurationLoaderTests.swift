@@ -2,7 +2,6 @@ import Foundation
 import StalecastControl
 import StalecastDaemon
 import StalecastEdge
-import StalecastWire
 import Testing
 
 @Suite struct ConfigurationLoaderTests {

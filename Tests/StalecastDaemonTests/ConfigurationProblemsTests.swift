@@ -1,5 +1,4 @@
 import StalecastDaemon
-import StalecastWire
 import Testing
 
 @Suite struct ConfigurationProblemsTests {

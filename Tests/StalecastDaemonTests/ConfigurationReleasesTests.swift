@@ -1,6 +1,5 @@
 import StalecastDaemon
 import StalecastStore
-import StalecastWire
 import Testing
 
 @Suite struct ConfigurationReleasesTests {

@@ -1,7 +1,6 @@
 import StalecastDaemon
 import StalecastOutbound
 import StalecastSources
-import StalecastWire
 import Testing
 
 @Suite struct ConfigurationSourcesTests {

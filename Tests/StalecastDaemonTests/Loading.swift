@@ -1,5 +1,4 @@
 import StalecastDaemon
-import StalecastWire
 
 /// The configuration of `text` alone; an expectation of the test fails if it is refused.
 func load(_ text: String, environment: [String: String] = [:]) throws -> Configuration {

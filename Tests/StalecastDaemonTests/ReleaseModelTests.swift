@@ -1,6 +1,4 @@
-import StalecastDaemon
 import StalecastHub
-import StalecastStore
 import StalecastWire
 import Testing
 

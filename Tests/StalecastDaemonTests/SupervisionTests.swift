@@ -1,7 +1,6 @@
 import Foundation
 import Logging
 import StalecastDaemon
-import StalecastWire
 import Testing
 
 @Suite struct SupervisionTests {

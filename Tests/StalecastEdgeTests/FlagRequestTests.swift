@@ -1,6 +1,5 @@
 import StalecastAccess
 import StalecastEdge
-import StalecastHTTP
 import StalecastTemplate
 import StalecastTestSupport
 import StalecastWire

@@ -1,8 +1,6 @@
 import NIOCore
 import StalecastEdge
-import StalecastHTTP
 import StalecastTemplate
-import StalecastTestSupport
 import StalecastWire
 import Testing
 

@@ -1,5 +1,4 @@
 import CLinux
-import StalecastEdge
 import StalecastHub
 import StalecastTestServers
 import StalecastWire

@@ -1,7 +1,6 @@
 import NIOCore
 import StalecastAccess
 import StalecastEdge
-import StalecastHTTP
 import StalecastHub
 import StalecastTemplate
 import StalecastWire

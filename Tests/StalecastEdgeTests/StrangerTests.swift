@@ -3,7 +3,6 @@ import StalecastHTTP
 import CLinux
 import Glibc
 import StalecastEdge
-import StalecastHub
 import StalecastWire
 import Testing
 

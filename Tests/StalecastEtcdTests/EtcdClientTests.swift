@@ -1,9 +1,7 @@
 import Foundation
 import NIOPosix
 import StalecastEtcd
-import StalecastRecords
 import StalecastTestServers
-import StalecastTestSupport
 import Synchronization
 import Testing
 

@@ -1,5 +1,4 @@
 import StalecastHub
-import StalecastTestSupport
 import StalecastWire
 import Synchronization
 import Testing

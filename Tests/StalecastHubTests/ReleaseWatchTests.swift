@@ -1,4 +1,3 @@
-import StalecastTestSupport
 import StalecastWire
 import Testing
 

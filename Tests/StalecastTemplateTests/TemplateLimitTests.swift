@@ -1,5 +1,4 @@
 import StalecastTemplate
-import StalecastWire
 import Testing
 
 @Suite struct TemplateLimitTests {

@@ -1,5 +1,3 @@
-import Foundation
-
 /// Decodes a type whose members are parameters: each member from the parameter of its name.
 struct ParametersDecoder: Decoder {
     let values: [String: String]

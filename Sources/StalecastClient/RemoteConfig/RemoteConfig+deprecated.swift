@@ -1,5 +1,3 @@
-import Foundation
-
 extension RemoteConfig {
     /// Makes the fetched content the active one.
     ///

@@ -1,5 +1,3 @@
-import Foundation
-
 /// A property whose value is that of a parameter: the one in force, or `fallback` while there is none that fits.
 ///
 /// ```swift

@@ -1,7 +1,6 @@
 package import StalecastAccess
 package import StalecastHTTP
 import StalecastStore
-import StalecastWire
 
 /// Storage of API keys: this daemon's own, or what all nodes of a cluster share.
 package protocol KeyStorage: Sendable {

@@ -1,4 +1,3 @@
-import StalecastAccess
 import StalecastHTTP
 package import StalecastHub
 import StalecastStore

@@ -2,12 +2,10 @@ import CLinux
 import Foundation
 import Logging
 import ServiceLifecycle
-import StalecastAccess
 import StalecastCluster
 import StalecastControl
 import StalecastEdge
 import StalecastEtcd
-import StalecastHTTP
 import StalecastHub
 import StalecastRecords
 import StalecastSources

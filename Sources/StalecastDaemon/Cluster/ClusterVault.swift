@@ -2,7 +2,6 @@ import Foundation
 import StalecastAccess
 import StalecastCluster
 import StalecastWebhooks
-import StalecastWire
 
 /// The one key of a cluster that webhooks' secrets are sealed with, and what the log metadata says of it: a node with
 /// another key could open nothing that others seal.

@@ -1,5 +1,4 @@
 import StalecastSources
-import StalecastWire
 import Yams
 
 /// The file as a tree of nodes with marks, and what its syntax was blamed for.

@@ -1,5 +1,4 @@
 import StalecastAccess
-import StalecastEdge
 import StalecastOutbound
 import StalecastWire
 import Yams

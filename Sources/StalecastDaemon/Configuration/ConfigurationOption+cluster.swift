@@ -1,6 +1,5 @@
 import StalecastCluster
 import StalecastEtcd
-import StalecastRecords
 import StalecastWire
 
 extension ConfigurationOption {

@@ -2,7 +2,6 @@ import StalecastControl
 import StalecastEdge
 import StalecastHTTP
 import StalecastHub
-import StalecastWire
 
 extension ConfigurationOption {
     /// Every option, in the order of the reference text.

@@ -1,4 +1,3 @@
-import StalecastOutbound
 import StalecastWire
 import Yams
 

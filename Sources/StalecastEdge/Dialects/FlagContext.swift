@@ -1,4 +1,3 @@
-import StalecastHTTP
 package import StalecastTemplate
 package import StalecastWire
 

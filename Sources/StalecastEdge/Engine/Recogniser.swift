@@ -1,6 +1,5 @@
 import StalecastAccess
 package import StalecastHTTP
-import StalecastWire
 
 /// Recognises, byte for byte, a complete and ordinary `GET` of a stream, a poll or the state, or a `POST` of a fetch or
 /// for flags with its body, with nothing after it.

@@ -2,7 +2,6 @@ import CLinux
 import Glibc
 import Logging
 package import StalecastHub
-import StalecastWire
 
 /// Writes and ends of subscribers, as ``Carrier`` asks for them.
 extension Shard {

@@ -1,6 +1,5 @@
 import CLinux
 import NIOCore
-import StalecastAccess
 import StalecastHTTP
 import StalecastHub
 import StalecastWire

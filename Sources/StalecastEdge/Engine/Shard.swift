@@ -1,7 +1,6 @@
 import CLinux
 import Glibc
 import Logging
-import StalecastAccess
 import StalecastHTTP
 package import StalecastHub
 package import StalecastWire

@@ -2,8 +2,6 @@ import StalecastWire
 import CLinux
 import Foundation
 import Logging
-import StalecastHTTP
-import StalecastHub
 import Synchronization
 
 /// The stream engine: one shard and one thread per core, all listening on one address.

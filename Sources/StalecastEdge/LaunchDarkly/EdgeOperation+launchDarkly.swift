@@ -1,6 +1,5 @@
 import StalecastAccess
 import StalecastHTTP
-import StalecastWire
 
 /// Protocols of other vendors that Edge speaks only where it is told to. Raw values are in the configuration.
 package enum EdgeDialect: String, Sendable, CaseIterable {

@@ -1,7 +1,6 @@
 import NIOCore
 import StalecastHTTP
 package import StalecastHub
-import StalecastTemplate
 import StalecastWire
 
 /// A request for flags, without its body.

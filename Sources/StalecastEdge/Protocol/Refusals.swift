@@ -1,5 +1,4 @@
 import StalecastHTTP
-import StalecastHub
 import StalecastWire
 
 /// Whole answers to what is not served now.

@@ -1,7 +1,6 @@
 import NIOCore
 import NIOHPACK
 import NIOHTTP2
-import StalecastWire
 
 /// One stream of an HTTP/2 connection, as an HTTP/1.1 connection with one request: frames become the bytes that
 /// ``HTTPConnection`` reads, and what it writes becomes frames. So every rule about heads, bodies, hosts and time holds

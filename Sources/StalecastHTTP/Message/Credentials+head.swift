@@ -1,5 +1,4 @@
 package import StalecastAccess
-import StalecastWire
 
 extension Credentials {
     /// The credentials a request carries, in whatever place.

@@ -1,5 +1,4 @@
 import StalecastStore
-import StalecastTemplate
 import StalecastWire
 
 extension Adoption {

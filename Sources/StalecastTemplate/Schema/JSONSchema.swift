@@ -1,5 +1,3 @@
-import StalecastWire
-
 /// A JSON Schema, the part of draft 2020-12 that ``SchemaCompiler`` reads, ready to check values.
 struct JSONSchema: Sendable {
     /// The rules of each subschema; the first is the schema itself. Rules name other subschemas by their place here.

@@ -1,5 +1,4 @@
 import ArgumentParser
-import StalecastSources
 import StalecastTemplate
 import StalecastWire
 

@@ -1,5 +1,4 @@
 package import StalecastTemplate
-import StalecastWire
 
 /// A part of a template that Firebase evaluates and this server does not, or evaluates otherwise.
 package struct ImportFinding: Sendable, Hashable {

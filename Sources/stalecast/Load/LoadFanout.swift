@@ -1,6 +1,5 @@
 import ArgumentParser
 import StalecastLoad
-import StalecastWire
 
 /// `stalecast load fanout`: how fast a publish reaches every client.
 struct LoadFanout: AsyncParsableCommand {

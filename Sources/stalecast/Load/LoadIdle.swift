@@ -1,7 +1,6 @@
 import ArgumentParser
 import CLinux
 import StalecastLoad
-import StalecastWire
 
 /// `stalecast load idle`: what it costs to hold subscribers to whom nothing is said.
 struct LoadIdle: AsyncParsableCommand {

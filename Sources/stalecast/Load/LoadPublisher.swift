@@ -1,6 +1,4 @@
-import Foundation
 import StalecastLoad
-import StalecastTemplate
 import StalecastWire
 
 /// Publishes the versions that a load waits for, and puts back what was there.

@@ -1,5 +1,4 @@
 import ArgumentParser
-import StalecastTemplate
 import StalecastWire
 
 /// `stalecast proposals`: templates that wait for another person's approval.

@@ -1,5 +1,4 @@
 import ArgumentParser
-import Foundation
 import StalecastWire
 
 /// `stalecast release`: a version that reaches its clients in stages.

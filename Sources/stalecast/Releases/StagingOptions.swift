@@ -1,5 +1,4 @@
 import ArgumentParser
-import Foundation
 package import StalecastWire
 
 /// Options of `publish` for releasing a version: to all clients at once, or in stages.

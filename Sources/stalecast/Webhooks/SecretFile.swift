@@ -1,5 +1,4 @@
 import Foundation
-import StalecastWire
 
 /// A webhook's secret in a file of its own, readable by its owner only.
 package enum SecretFile {

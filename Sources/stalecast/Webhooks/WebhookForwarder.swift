@@ -1,5 +1,4 @@
 import StalecastOutbound
-import StalecastWire
 
 /// Passes requests of webhooks on to an app.
 struct WebhookForwarder: Sendable {

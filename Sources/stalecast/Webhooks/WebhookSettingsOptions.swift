@@ -1,6 +1,5 @@
 import ArgumentParser
 import Foundation
-import StalecastDaemon
 import StalecastWebhooks
 import StalecastWire
 

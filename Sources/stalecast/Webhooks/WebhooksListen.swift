@@ -1,6 +1,5 @@
 import ArgumentParser
 import CLinux
-import Foundation
 import StalecastWebhooks
 import StalecastWire
 

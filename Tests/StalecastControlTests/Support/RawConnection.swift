@@ -1,6 +1,5 @@
 import NIOCore
 import NIOPosix
-import StalecastWire
 
 /// A TCP connection that sends whatever bytes a test likes.
 enum RawConnection {

@@ -1,7 +1,6 @@
 import Foundation
 import StalecastSources
 import StalecastTemplate
-import StalecastWire
 import Synchronization
 import Testing
 

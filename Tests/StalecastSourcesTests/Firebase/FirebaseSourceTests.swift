@@ -1,4 +1,3 @@
-import StalecastOutbound
 import StalecastSources
 import StalecastWire
 import Synchronization

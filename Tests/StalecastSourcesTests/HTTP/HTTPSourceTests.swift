@@ -1,6 +1,4 @@
-import StalecastOutbound
 import StalecastSources
-import StalecastWire
 import Synchronization
 import StalecastTestServers
 import Testing
