@@ -109,9 +109,10 @@ extension AccessKey {
         var object = document(at: nil).object ?? [:]
         object["secrets"] = .array(
             secrets.map { secret in
-                var member: JSONObject = ["sha256": .string(secret.digest.hexadecimal)]
-                member["expires"] = secret.expiresAt.map { .string($0.description) }
-                return .object(member)
+                [
+                    "sha256": .string(secret.digest.hexadecimal),
+                    "expires": secret.expiresAt.map { .string($0.description) },
+                ]
             })
         return .object(object)
     }
@@ -133,15 +134,14 @@ extension AccessKey {
     ///
     /// - Parameter now: tells the state; nil leaves it out.
     package func document(at now: Timestamp?) -> JSONValue {
-        var object: JSONObject = ["id": .string(id), "kind": .string(kind.word), "name": .string(name)]
-        if let now { object["state"] = .string(state(at: now)) }
-        object["grants"] = .array(grants.map(\.json))
-        let times = [("created", createdAt), ("notBefore", notBefore), ("expires", expiresAt), ("revoked", revokedAt)]
-        for (name, time) in times { object[name] = time.map { .string($0.description) } }
-        if now != nil, let end = secrets.dropFirst().compactMap(\.expiresAt).max() {
-            object["formerSecretExpires"] = .string(end.description)
-        }
-        return .object(object)
+        func time(_ time: Timestamp?) -> JSONValue? { time.map { .string($0.description) } }
+        let end = now.flatMap { _ in secrets.dropFirst().compactMap(\.expiresAt).max() }
+        return [
+            "id": .string(id), "kind": .string(kind.word), "name": .string(name),
+            "state": now.map { .string(state(at: $0)) }, "grants": .array(grants.map(\.json)),
+            "created": time(createdAt), "notBefore": time(notBefore), "expires": time(expiresAt),
+            "revoked": time(revokedAt), "formerSecretExpires": time(end),
+        ]
     }
 
     private func state(at now: Timestamp) -> String {

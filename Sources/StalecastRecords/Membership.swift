@@ -129,17 +129,15 @@ package final class Membership: Sendable {
     package var json: [JSONValue] {
         let all = nodes
         return all.sorted { $0.key < $1.key }.map { id, record in
-            var object: JSONObject = [
+            let differences = all[node].map { record.differences(from: $0) } ?? []
+            return [
                 "id": .string(id), "version": .string(record.version), "head": .string(String(record.head.sequence)),
                 "configurationHash": .string(record.configurationHash), "subscribers": .int(record.subscribers),
+                "advertise": record.addresses["control"].map { .string($0) }, "role": record.isEdge ? "edge" : nil,
+                "etcdDelaySeconds": record.etcdDelayMs.map { .double(Double($0) / 1000) },
+                "unverifiedSeconds": record.unverifiedSeconds.map { .int($0) },
+                "differs": differences.isEmpty ? nil : .array(differences.map(JSONValue.string)),
             ]
-            object["advertise"] = record.addresses["control"].map { .string($0) }
-            if record.isEdge { object["role"] = "edge" }
-            object["etcdDelaySeconds"] = record.etcdDelayMs.map { .double(Double($0) / 1000) }
-            object["unverifiedSeconds"] = record.unverifiedSeconds.map { .int($0) }
-            let differences = all[node].map { record.differences(from: $0) } ?? []
-            if !differences.isEmpty { object["differs"] = .array(differences.map(JSONValue.string)) }
-            return .object(object)
         }
     }
 
@@ -148,13 +146,12 @@ package final class Membership: Sendable {
         let now = clock()
         let gone = state.withLock { $0.nodes.gone(at: now) }
         return gone.sorted { $0.key < $1.key }.map { id, last in
-            var object: JSONObject = [
+            [
                 "id": .string(id), "head": .string(String(last.record.head.sequence)),
                 "goneSeconds": .int((now - last.since).components.seconds),
+                "advertise": last.record.addresses["control"].map { .string($0) },
+                "role": last.record.isEdge ? "edge" : nil,
             ]
-            object["advertise"] = last.record.addresses["control"].map { .string($0) }
-            if last.record.isEdge { object["role"] = "edge" }
-            return .object(object)
         }
     }
 

@@ -21,7 +21,8 @@ package struct JSONObject: Sendable, Hashable, ExpressibleByDictionaryLiteral {
 
     package init() {}
 
-    package init(dictionaryLiteral elements: (String, JSONValue)...) {
+    /// A member whose value is nil is left out.
+    package init(dictionaryLiteral elements: (String, JSONValue?)...) {
         members.reserveCapacity(elements.count)
         for (key, value) in elements { self[key] = value }
     }
@@ -78,7 +79,8 @@ extension JSONValue: ExpressibleByStringLiteral, ExpressibleByBooleanLiteral, Ex
     package init(booleanLiteral value: Bool) { self = .bool(value) }
     package init(integerLiteral value: Int64) { self = .number(String(value)) }
     package init(arrayLiteral elements: JSONValue...) { self = .array(elements) }
-    package init(dictionaryLiteral elements: (String, JSONValue)...) {
+    /// A member whose value is nil is left out.
+    package init(dictionaryLiteral elements: (String, JSONValue?)...) {
         var object = JSONObject()
         for (key, value) in elements { object[key] = value }
         self = .object(object)

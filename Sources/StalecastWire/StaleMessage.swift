@@ -34,22 +34,19 @@ package struct StaleMessage: Sendable, Hashable {
     }
 
     package var json: JSONValue {
-        var object: JSONObject = [
+        [
             "CONFIG_STATE": "STALE", "type": "refetchEvaluation",
             "topic": .string(topic.description), "project": .string(change.scope.project.description),
             "namespace": .string(change.scope.namespace.description),
             "latestTemplateVersionNumber": .string(String(change.version)),
+            "sinceTemplateVersionNumber": since.map { .string(String($0)) }, "etag": .string(change.etag),
+            "updateType": .string(change.metadata.updateType.rawValue),
+            "updateOrigin": .string(change.metadata.updateOrigin.rawValue),
+            "updateTime": .string(change.metadata.updateTime.description),
+            "rollbackSource": change.metadata.rollbackSource.map { .string(String($0)) },
+            "changedKeys": changedKeys.map { .array($0.map(JSONValue.string)) }, "fetchWindowMs": .int(fetchWindowMs),
+            "reportRatio": reportRatio < 1 ? .double((reportRatio * 1e4).rounded(.up) / 1e4) : nil,
+            "fence": change.notes.hasFenceTimedOut ? "timeout" : nil,
         ]
-        if let since { object["sinceTemplateVersionNumber"] = .string(String(since)) }
-        object["etag"] = .string(change.etag)
-        object["updateType"] = .string(change.metadata.updateType.rawValue)
-        object["updateOrigin"] = .string(change.metadata.updateOrigin.rawValue)
-        object["updateTime"] = .string(change.metadata.updateTime.description)
-        if let source = change.metadata.rollbackSource { object["rollbackSource"] = .string(String(source)) }
-        if let changedKeys { object["changedKeys"] = .array(changedKeys.map(JSONValue.string)) }
-        object["fetchWindowMs"] = .int(fetchWindowMs)
-        if reportRatio < 1 { object["reportRatio"] = .double((reportRatio * 1e4).rounded(.up) / 1e4) }
-        if change.notes.hasFenceTimedOut { object["fence"] = "timeout" }
-        return .object(object)
     }
 }

@@ -26,10 +26,10 @@ package struct UpdateUser: Sendable, Hashable {
 
     /// `{"name","email","imageUrl"}` without the empty ones; nil when all are empty.
     package var json: JSONValue? {
-        var object = JSONObject()
-        if !name.isEmpty { object["name"] = .string(name) }
-        if !email.isEmpty { object["email"] = .string(email) }
-        if !imageURL.isEmpty { object["imageUrl"] = .string(imageURL) }
+        let object: JSONObject = [
+            "name": name.isEmpty ? nil : .string(name), "email": email.isEmpty ? nil : .string(email),
+            "imageUrl": imageURL.isEmpty ? nil : .string(imageURL),
+        ]
         return object.isEmpty ? nil : .object(object)
     }
 
@@ -64,15 +64,12 @@ package struct VersionMetadata: Sendable, Hashable {
 
     /// The member `version` of a template: 64-bit numbers as strings, empty members left out.
     package var json: JSONValue {
-        var object: JSONObject = [
+        [
             "versionNumber": .string(String(number)), "updateTime": .string(updateTime.description),
+            "updateUser": updateUser.json, "description": description.isEmpty ? nil : .string(description),
+            "updateOrigin": .string(updateOrigin.rawValue), "updateType": .string(updateType.rawValue),
+            "rollbackSource": rollbackSource.map { .string(String($0)) },
         ]
-        object["updateUser"] = updateUser.json
-        if !description.isEmpty { object["description"] = .string(description) }
-        object["updateOrigin"] = .string(updateOrigin.rawValue)
-        object["updateType"] = .string(updateType.rawValue)
-        if let rollbackSource { object["rollbackSource"] = .string(String(rollbackSource)) }
-        return .object(object)
     }
 }
 

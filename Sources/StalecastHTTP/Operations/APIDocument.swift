@@ -29,15 +29,16 @@ package struct APIDocument: Sendable {
     package var json: JSONValue {
         var schemas = schemas
         schemas["Error"] = Self.errorSchema
-        var components: JSONObject = ["schemas": .object(schemas)]
-        if operations.contains(where: \.needsToken) {
-            components["securitySchemes"] = ["token": ["type": "http", "scheme": "bearer"]]
-        }
+        let asksForToken = operations.contains(where: \.needsToken)
         return [
             "openapi": "3.1.0",
             "info": ["title": .string(title), "version": .string(version), "description": .string(description)],
             "servers": [["url": "/"]],
-            "paths": .object(paths), "components": .object(components),
+            "paths": .object(paths),
+            "components": [
+                "schemas": .object(schemas),
+                "securitySchemes": asksForToken ? ["token": ["type": "http", "scheme": "bearer"]] : nil,
+            ],
         ]
     }
 
@@ -52,26 +53,22 @@ package struct APIDocument: Sendable {
     }
 
     private func describe(_ operation: APIOperation) -> JSONObject {
-        var object: JSONObject = [
-            "operationId": .string(operation.id), "tags": [.string(operation.tag)],
-            "summary": .string(operation.summary),
-        ]
         let inPath = operation.path.names.filter { name in
             !operation.parameters.contains { $0.place == .path && $0.name == name }
         }
         let parameters =
             inPath.map { APIParameter(.path, $0, Self.pathNames[$0] ?? "The \($0).") }
             + operation.parameters
-        if !parameters.isEmpty { object["parameters"] = .array(parameters.map(describe)) }
-        if let body = operation.body {
-            object["requestBody"] = [
-                "required": .bool(body.isRequired), "content": ["application/json": ["schema": body.schema]],
-            ]
-        }
-        object["responses"] = .object(answers(operation))
-        if let action = operation.action { object["x-stalecast-action"] = .string(action.rawValue) }
-        object["security"] = operation.needsToken ? [["token": []]] : []
-        return object
+        return [
+            "operationId": .string(operation.id), "tags": [.string(operation.tag)],
+            "summary": .string(operation.summary),
+            "parameters": parameters.isEmpty ? nil : .array(parameters.map(describe)),
+            "requestBody": operation.body.map { body in
+                ["required": .bool(body.isRequired), "content": ["application/json": ["schema": body.schema]]]
+            }, "responses": .object(answers(operation)),
+            "x-stalecast-action": operation.action.map { .string($0.rawValue) },
+            "security": operation.needsToken ? [["token": []]] : [],
+        ]
     }
 
     private static let pathNames = [
@@ -79,17 +76,14 @@ package struct APIDocument: Sendable {
     ]
 
     private func describe(_ parameter: APIParameter) -> JSONValue {
-        var object: JSONObject = [
+        // A list in the query is the parameter several times.
+        let isList = parameter.schema["type"]?.string == "array"
+        return [
             "name": .string(parameter.name), "in": .string(parameter.place.rawValue),
             "required": .bool(parameter.isRequired || parameter.place == .path),
-            "description": .string(parameter.summary), "schema": parameter.schema,
+            "description": .string(parameter.summary), "schema": parameter.schema, "style": isList ? "form" : nil,
+            "explode": isList ? true : nil,
         ]
-        // A list in the query is the parameter several times.
-        if parameter.schema["type"]?.string == "array" {
-            object["style"] = "form"
-            object["explode"] = true
-        }
-        return .object(object)
     }
 
     // MARK: Answers
@@ -109,21 +103,16 @@ package struct APIDocument: Sendable {
     }
 
     private static func describe(_ answer: APIAnswer) -> JSONValue {
-        var object: JSONObject = ["description": .string(answer.summary)]
-        var headers = JSONObject()
+        var (headers, content) = (JSONObject(), JSONObject())
         for name in answer.headers { headers[name] = ["required": true, "schema": ["type": "string"]] }
         for (name, sentence) in answer.mayHave.sorted(by: { $0.key < $1.key }) {
             headers[name] = ["required": false, "description": .string(sentence), "schema": ["type": "string"]]
         }
-        if !headers.isEmpty { object["headers"] = .object(headers) }
-        if !answer.content.isEmpty {
-            var content = JSONObject()
-            for part in answer.content {
-                content[part.type] = part.schema.map { ["schema": $0] } ?? .object(JSONObject())
-            }
-            object["content"] = .object(content)
-        }
-        return .object(object)
+        for part in answer.content { content[part.type] = part.schema.map { ["schema": $0] } ?? [:] }
+        return [
+            "description": .string(answer.summary), "headers": headers.isEmpty ? nil : .object(headers),
+            "content": content.isEmpty ? nil : .object(content),
+        ]
     }
 
     private static let sentences = [

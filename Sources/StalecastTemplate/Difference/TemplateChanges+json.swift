@@ -24,10 +24,10 @@ extension TemplateChanges {
     private static func list<Thing>(_ changes: [Change<Thing>], _ convert: (Thing) -> JSONValue) -> JSONValue {
         .array(
             changes.map { change in
-                var object: JSONObject = ["name": .string(change.name), "change": .string(change.kind)]
-                object["old"] = change.old.map(convert)
-                object["new"] = change.new.map(convert)
-                return .object(object)
+                [
+                    "name": .string(change.name), "change": .string(change.kind), "old": change.old.map(convert),
+                    "new": change.new.map(convert),
+                ]
             })
     }
 }

@@ -71,10 +71,10 @@ extension Explanation {
         package let condition: String?
 
         fileprivate var json: JSONValue {
-            var object: JSONObject = ["name": .string(name)]
-            object["value"] = value.map(JSONValue.string)
-            object["condition"] = condition.map(JSONValue.string)
-            return .object(object)
+            [
+                "name": .string(name), "value": value.map(JSONValue.string),
+                "condition": condition.map(JSONValue.string),
+            ]
         }
     }
 }

@@ -37,13 +37,12 @@ package struct ResolvedValues: Sendable, Hashable {
 
     /// The members of a fetch answer: `entries`, `experimentDescriptions`, `rolloutMetadata`, the empty ones left out.
     package var members: JSONObject {
-        var members = JSONObject()
-        if !places.isEmpty {
-            members["entries"] = .object(entries.reduce(into: JSONObject()) { $0[$1.key] = .string($1.value) })
-        }
-        if !experimentDescriptions.isEmpty { members["experimentDescriptions"] = .array(experimentDescriptions) }
-        if !rolloutMetadata.isEmpty { members["rolloutMetadata"] = .array(rolloutMetadata) }
-        return members
+        let entries = entries.reduce(into: JSONObject()) { $0[$1.key] = .string($1.value) }
+        return [
+            "entries": places.isEmpty ? nil : .object(entries),
+            "experimentDescriptions": experimentDescriptions.isEmpty ? nil : .array(experimentDescriptions),
+            "rolloutMetadata": rolloutMetadata.isEmpty ? nil : .array(rolloutMetadata),
+        ]
     }
 }
 

@@ -19,12 +19,12 @@ package enum ServerTemplate {
 
 extension TemplateParameter {
     fileprivate var serverJSON: JSONValue {
-        var object = JSONObject()
-        object["defaultValue"] = defaultValue?.serverJSON
         let values = conditionalValues.compactMapValues(\.serverJSON)
-        if !values.isEmpty { object["conditionalValues"] = values.sortedJSON { $0 } }
-        object["valueType"] = valueType.map { .string($0.rawValue) }
-        return .object(object)
+        return [
+            "defaultValue": defaultValue?.serverJSON,
+            "conditionalValues": values.isEmpty ? nil : values.sortedJSON { $0 },
+            "valueType": valueType.map { .string($0.rawValue) },
+        ]
     }
 }
 
@@ -82,22 +82,19 @@ extension ConditionExpression.Test {
 
 extension ConditionExpression.PercentTest {
     fileprivate var serverJSON: JSONValue {
-        var object = JSONObject()
         switch range {
         case .atMost(let bound):
-            object["percentOperator"] = "LESS_OR_EQUAL"
-            object["microPercent"] = .int(bound)
+            ["percentOperator": "LESS_OR_EQUAL", "microPercent": .int(bound), "seed": .string(seed)]
         case .above(let bound):
-            object["percentOperator"] = "GREATER_THAN"
-            object["microPercent"] = .int(bound)
+            ["percentOperator": "GREATER_THAN", "microPercent": .int(bound), "seed": .string(seed)]
         case .between(let lower, let upper):
-            object["percentOperator"] = "BETWEEN"
-            object["microPercentRange"] = [
-                "microPercentLowerBound": .int(lower), "microPercentUpperBound": .int(upper),
+            [
+                "percentOperator": "BETWEEN",
+                "microPercentRange": [
+                    "microPercentLowerBound": .int(lower), "microPercentUpperBound": .int(upper),
+                ], "seed": .string(seed),
             ]
         }
-        object["seed"] = .string(seed)
-        return .object(object)
     }
 }
 

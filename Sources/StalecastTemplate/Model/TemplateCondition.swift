@@ -14,9 +14,10 @@ package struct TemplateCondition: Sendable, Hashable {
 
     /// `{"name","expression","tagColor"}`, the last only when there is one.
     package var json: JSONValue {
-        var object: JSONObject = ["name": .string(name), "expression": .string(expression)]
-        object["tagColor"] = tagColor.map { .string($0.rawValue) }
-        return .object(object)
+        [
+            "name": .string(name), "expression": .string(expression),
+            "tagColor": tagColor.map { .string($0.rawValue) },
+        ]
     }
 }
 

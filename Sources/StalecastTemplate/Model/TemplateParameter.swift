@@ -24,12 +24,12 @@ package struct TemplateParameter: Sendable, Hashable {
 
     /// Firebase's `RemoteConfigParameter` without its empty members.
     package var json: JSONValue {
-        var object = JSONObject()
-        object["defaultValue"] = defaultValue?.json
-        if !conditionalValues.isEmpty { object["conditionalValues"] = conditionalValues.sortedJSON { $0.json } }
-        if !description.isEmpty { object["description"] = .string(description) }
-        object["valueType"] = valueType.map { .string($0.rawValue) }
-        return .object(object)
+        [
+            "defaultValue": defaultValue?.json,
+            "conditionalValues": conditionalValues.isEmpty ? nil : conditionalValues.sortedJSON { $0.json },
+            "description": description.isEmpty ? nil : .string(description),
+            "valueType": valueType.map { .string($0.rawValue) },
+        ]
     }
 }
 
@@ -102,9 +102,9 @@ package struct ParameterGroup: Sendable, Hashable {
 
     /// `{"description","parameters"}`, the first only when not empty.
     package var json: JSONValue {
-        var object = JSONObject()
-        if !description.isEmpty { object["description"] = .string(description) }
-        object["parameters"] = parameters.sortedJSON { $0.json }
-        return .object(object)
+        [
+            "description": description.isEmpty ? nil : .string(description),
+            "parameters": parameters.sortedJSON { $0.json },
+        ]
     }
 }

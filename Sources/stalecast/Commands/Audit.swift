@@ -38,15 +38,10 @@ struct AuditShow: AsyncParsableCommand {
     var follow = false
 
     func run() async throws {
-        var reader = try AuditReader(data.running.path)
         let output = outputOptions.output
-        repeat {
-            while let line = try reader.next() {
-                try output.line(output.isJSON ? String(decoding: line, as: UTF8.self) : Self.text(line, output.palette))
-            }
-            // The end of the process is the end of it.
-            if follow { try await Task.sleep(for: .milliseconds(300)) }
-        } while follow
+        try await AuditReader.each(in: data.running.path, follow: follow) { line throws(CommandFailure) in
+            try output.line(output.isJSON ? String(decoding: line, as: UTF8.self) : Self.text(line, output.palette))
+        }
     }
 
     /// `2026-11-22T10:00:00.000000Z key:4fT0aZ81Qx publishTemplate demo/firebase version=3 …`
@@ -172,6 +167,18 @@ struct AuditReader {
         CommandFailure(
             .notFound, "\(path) cannot be read (\(reason))",
             advice: "The daemon begins it at its start; name its directory with --data, and run this as its user.")
+    }
+
+    /// Takes every line of a directory's log, and goes on with what is written from now on where `follow` says so; the
+    /// end of the process is then the end of it.
+    static func each(
+        in directory: String, follow: Bool, _ take: ([UInt8]) throws(CommandFailure) -> Void
+    ) async throws {
+        var reader = try AuditReader(directory)
+        repeat {
+            while let line = try reader.next() { try take(line) }
+            if follow { try await Task.sleep(for: .milliseconds(300)) }
+        } while follow
     }
 
     /// The next whole line; nil at the end.

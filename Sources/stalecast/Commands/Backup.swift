@@ -143,9 +143,7 @@ struct Backup: AsyncParsableCommand {
         func run() async throws {
             let summary: BackupSummary
             do { summary = try TemplateStore.verifyBackup(file) } catch { throw CommandFailure(.refused, "\(error)") }
-            let output = outputOptions.output
-            if output.isJSON { return try output.json(.object(summary.json(file))) }
-            try output.line("\(file) is sound: \(summary.text)")
+            try outputOptions.output.show(.object(summary.json(file)), ["\(file) is sound: \(summary.text)"])
         }
     }
 }
@@ -255,14 +253,13 @@ extension BackupSummary {
 
     /// `{"file","madeAt","scopes":[{"scope","version","versions"}],"webhooks"}`; without what the backup does not say.
     fileprivate func json(_ file: String) -> JSONObject {
-        var object: JSONObject = ["file": .string(file)]
-        object["madeAt"] = madeAt.map { .string($0.description) }
-        object["scopes"] = .array(
-            scopes.map {
-                ["scope": .string($0.scope.description), "version": .int($0.latest), "versions": .int($0.versions)]
-            })
-        object["webhooks"] = webhooks.map { .int($0) }
-        return object
+        [
+            "file": .string(file), "madeAt": madeAt.map { .string($0.description) },
+            "scopes": .array(
+                scopes.map {
+                    ["scope": .string($0.scope.description), "version": .int($0.latest), "versions": .int($0.versions)]
+                }), "webhooks": webhooks.map { .int($0) },
+        ]
     }
 }
 

@@ -29,8 +29,7 @@ struct Contexts: AsyncParsableCommand {
         var file = try ContextFile.load(environment)
         try body(&file)
         try file.store(environment)
-        if options.json { return try options.output.json(file.json) }
-        try options.output.line(said)
+        try options.output.show(file.json, [said])
     }
 }
 

@@ -133,12 +133,10 @@ struct Doctor: AsyncParsableCommand {
             return try output.json([
                 "findings": .array(
                     findings.map { finding in
-                        var object: JSONObject = [
+                        [
                             "subject": .string(finding.subject), "isGood": .bool(finding.command == nil),
-                            "sentence": .string(finding.sentence),
+                            "sentence": .string(finding.sentence), "command": finding.command.map(JSONValue.string),
                         ]
-                        if let command = finding.command { object["command"] = .string(command) }
-                        return .object(object)
                     })
             ])
         }

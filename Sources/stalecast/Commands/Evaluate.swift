@@ -55,21 +55,13 @@ struct Evaluate: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let namespace = try namespaceOption()
+        let namespace = try checked(try Namespace(self.namespace))
         let template = try TemplateFile(template).template(for: namespace)
         let compiled = CompiledTemplate(template, kind: TemplateKind(namespace: namespace))
         if let contexts { return try writeAll(compiled, contexts) }
         let explanation = compiled.explain(try Evaluate.ContextText(context ?? "-").context())
         let output = outputOptions.output
         try output.show(explanation.json, Evaluate.Report(explanation).lines(output.palette))
-    }
-
-    private func namespaceOption() throws(CommandFailure) -> Namespace {
-        do {
-            return try Namespace(namespace)
-        } catch {
-            throw CommandFailure(.usage, error.description)
-        }
     }
 
     private func writeAll(_ compiled: CompiledTemplate, _ path: String) throws {

@@ -36,20 +36,15 @@ struct Logs: AsyncParsableCommand {
     func run() async throws {
         let isNamed = scopeOptions.namespace != nil || scopeOptions.project.project != nil
         let scope = isNamed ? try scopeOptions.scope() : nil
-        var reader = try AuditReader(data.running.path)
-        repeat {
-            while let line = try reader.next() {
-                // `audit` shows what was cut off.
-                guard let object = JSONValue.ifValid(line)?.object else { continue }
-                let entry = AuditSentence(object)
-                if refused, !entry.isRefused { continue }
-                if let since, entry.time ?? since.time < since.time { continue }
-                if let scope, !entry.concerns(scope) { continue }
-                try show(entry, line)
-            }
-            // The end of the process is the end of it.
-            if follow { try await Task.sleep(for: .milliseconds(300)) }
-        } while follow
+        try await AuditReader.each(in: data.running.path, follow: follow) { line throws(CommandFailure) in
+            // `audit` shows what was cut off.
+            guard let object = JSONValue.ifValid(line)?.object else { return }
+            let entry = AuditSentence(object)
+            if refused, !entry.isRefused { return }
+            if let since, entry.time ?? since.time < since.time { return }
+            if let scope, !entry.concerns(scope) { return }
+            try show(entry, line)
+        }
     }
 
     private func show(_ entry: AuditSentence, _ line: [UInt8]) throws(CommandFailure) {

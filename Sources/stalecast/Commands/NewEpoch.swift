@@ -68,10 +68,10 @@ extension NewEpochReport {
 
     /// `{"data","oldEpoch","epoch","nextVersion"}`; no `epoch` for `--dry-run`.
     fileprivate func json(_ directory: String) -> JSONValue {
-        var object: JSONObject = ["data": .string(directory), "oldEpoch": .string(oldEpoch.description)]
-        object["epoch"] = newEpoch.map { .string($0.description) }
-        object["nextVersion"] = .object(
-            latest.keys.reduce(into: JSONObject()) { $0[$1.description] = .int(next($1)) })
-        return .object(object)
+        [
+            "data": .string(directory), "oldEpoch": .string(oldEpoch.description),
+            "epoch": newEpoch.map { .string($0.description) },
+            "nextVersion": .object(latest.keys.reduce(into: JSONObject()) { $0[$1.description] = .int(next($1)) }),
+        ]
     }
 }

@@ -73,13 +73,13 @@ struct Send: AsyncParsableCommand, ControlOptions {
             data[String(parts[0])] = .string(String(parts[1]))
         }
         if let condition { return ["condition": .string(condition), "data": .object(data)] }
-        let topic = try checked { () throws(InvalidName) -> TopicName in try TopicName(words[0]) }
+        let topic = try checked(try TopicName(words[0]))
         return ["topic": .string(topic.description), "data": .object(data)]
     }
 }
 
 /// A name from the command line; one that breaks its rule is wrong use.
-func checked<Name>(_ make: () throws(InvalidName) -> Name) throws(CommandFailure) -> Name {
+func checked<Name>(_ make: @autoclosure () throws(InvalidName) -> Name) throws(CommandFailure) -> Name {
     do {
         return try make()
     } catch {

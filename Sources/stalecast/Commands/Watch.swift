@@ -85,15 +85,11 @@ struct Watch: AsyncParsableCommand {
     }
 
     private func watch() async throws {
-        let given = try topics.map { name in
-            try checked { () throws(InvalidName) -> TopicName in try TopicName(name) }
-        }
+        let given = try topics.map { try checked(try TopicName($0)) }
         let scope = try scopeOptions.scope()
         let request = Watcher.Request(
             topics: given.isEmpty ? [scope.announcedTopic] : given, scope: scope, cursor: since, have: have)
-        let patterns = try keys.map { text in
-            try checked { () throws(InvalidName) -> KeyPattern in try KeyPattern(text) }
-        }
+        let patterns = try keys.map { try checked(try KeyPattern($0)) }
         let printer = Watch.Printer(
             output: outputOptions.output, clock: LocalClock.asked, limit: count, filter: MessageFilter(patterns),
             command: exec.map(MessageCommand.init)

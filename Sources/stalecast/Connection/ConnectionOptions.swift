@@ -193,7 +193,7 @@ struct ProjectOptions: ParsableArguments {
     static func id(_ given: String?) throws(CommandFailure) -> ProjectID {
         let surroundings = try Surroundings.current.get()
         let name = given ?? surroundings.value(.project) ?? "demo"
-        return try checked { () throws(InvalidName) -> ProjectID in try ProjectID(name) }
+        return try checked(try ProjectID(name))
     }
 }
 
@@ -212,7 +212,7 @@ struct ScopeOptions: ParsableArguments {
         let name = namespace ?? surroundings.value(.namespace) ?? "firebase"
         return Scope(
             project: try project.id(),
-            namespace: try checked { () throws(InvalidName) -> Namespace in try Namespace(name) })
+            namespace: try checked(try Namespace(name)))
     }
 }
 

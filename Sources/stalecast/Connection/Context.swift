@@ -53,12 +53,9 @@ package struct ContextFile: Sendable, Equatable {
     }
 
     package var json: JSONValue {
-        var object: JSONObject = [:]
-        object["current"] = current.map(JSONValue.string)
         var all = JSONObject()
         for (name, fields) in contexts.sorted(by: { $0.key < $1.key }) { all[name] = Self.json(fields) }
-        object["contexts"] = .object(all)
-        return .object(object)
+        return ["current": current.map(JSONValue.string), "contexts": .object(all)]
     }
 
     private static func json(_ fields: Fields) -> JSONValue {

@@ -71,7 +71,7 @@ extension Import {
         @OptionGroup var outputOptions: OutputOptions
 
         func run() async throws {
-            let namespace = try checked { () throws(InvalidName) -> Namespace in try Namespace(self.namespace) }
+            let namespace = try checked(try Namespace(self.namespace))
             let scope = Scope(project: try ProjectOptions.id(into), namespace: namespace)
             let origin = try ImportOrigin(
                 base: url, project: project, namespace: namespace, credentials: credentials)

@@ -45,9 +45,10 @@ struct ImportReport {
             "found": .int(found),
             "published": .array(
                 published.map { there, here in
-                    var object: JSONObject = ["originVersionNumber": .string(String(there))]
-                    object["versionNumber"] = here.map { .string(String($0)) }
-                    return .object(object)
+                    [
+                        "originVersionNumber": .string(String(there)),
+                        "versionNumber": here.map { .string(String($0)) },
+                    ]
                 }),
             "skipped": .array(
                 skipped.map { there, problems in

@@ -138,10 +138,10 @@ struct KeysCreate: AsyncParsableCommand, ControlOptions {
     @OptionGroup var outputOptions: OutputOptions
 
     func run() async throws {
-        var body: JSONObject = [
+        let body: JSONObject = [
             "name": .string(grants.name), "kind": .string(grants.kind.word), "grants": [try grants.grant().json],
+            "expires": try grants.end().map { .string($0.description) },
         ]
-        body["expires"] = try grants.end().map { .string($0.description) }
         let client = try client()
         try await KeyReport.ofNewKey(saving.save, output) { () async throws(CommandFailure) in
             try await client.send("POST", "/v1/keys", body: .object(body), changes: true).json()

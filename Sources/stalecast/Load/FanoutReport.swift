@@ -59,22 +59,17 @@ struct FanoutReport {
     // MARK: JSON
 
     private var json: JSONValue {
-        var object: JSONObject = ["command": "fanout", "transport": .string(plan.transport.rawValue)]
-        object["topic"] = .string(plan.topic.description)
-        object["edge"] = .string(plan.target.url)
-        object["subscribers"] = .int(plan.subscribers)
-        object["threads"] = .int(plan.threads)
-        object["interrupted"] = .bool(LoadInterrupt.isAsked)
-        object["connect"] = connect?.json ?? .null
-        object["rounds"] = .array(rounds.map(\.json))
         var medians: JSONObject = ["firstMs": .measured(median(\.latencies.first))]
         for (name, value) in rounds.medians.members { medians[name] = value }
-        object["median"] = .object(medians)
-        object["deliveriesPerSecond"] = .measured(rounds.deliveriesPerSecond)
-        object["endedEarly"] = .int(counts.dead)
-        object["server"] = connect?.serverJSON(process) ?? .null
-        object["restoration"] = .string(restoration.sentence)
-        if showsHistogram { object["histogram"] = rounds.histogram.json }
-        return .object(object)
+        return [
+            "command": "fanout", "transport": .string(plan.transport.rawValue),
+            "topic": .string(plan.topic.description), "edge": .string(plan.target.url),
+            "subscribers": .int(plan.subscribers), "threads": .int(plan.threads),
+            "interrupted": .bool(LoadInterrupt.isAsked), "connect": connect?.json ?? .null,
+            "rounds": .array(rounds.map(\.json)), "median": .object(medians),
+            "deliveriesPerSecond": .measured(rounds.deliveriesPerSecond), "endedEarly": .int(counts.dead),
+            "server": connect?.serverJSON(process) ?? .null, "restoration": .string(restoration.sentence),
+            "histogram": showsHistogram ? rounds.histogram.json : nil,
+        ]
     }
 }

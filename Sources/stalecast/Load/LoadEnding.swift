@@ -43,7 +43,7 @@ enum LoadEnding {
 }
 
 /// Result of `step`, with its problem as the command's failure.
-func loading<Value>(_ step: () throws(LoadProblem) -> Value) throws(CommandFailure) -> Value {
+func loading<Value>(_ step: @autoclosure () throws(LoadProblem) -> Value) throws(CommandFailure) -> Value {
     do { return try step() } catch { throw CommandFailure(error) }
 }
 

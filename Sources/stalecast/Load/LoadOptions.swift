@@ -41,12 +41,12 @@ struct LoadOptions: ParsableArguments, ScopedControlOptions {
     func plan() throws(CommandFailure) -> LoadPlan {
         let scope = try scopeOptions.scope()
         let name = topic ?? scope.announcedTopic.description
-        let topic = try checked { () throws(InvalidName) -> TopicName in try TopicName(name) }
+        let topic = try checked(try TopicName(name))
         let plan = LoadPlan(
             target: try connection.loadTarget(), subscribers: subscribers, transport: transport, scope: scope,
             topic: topic, apiKey: try key.key(), threads: min(threads, subscribers), inFlight: inFlight,
             timeout: timeout.duration)
-        try loading(plan.check)
+        try loading(try plan.check())
         return plan
     }
 
@@ -108,6 +108,6 @@ extension ConnectionOptions {
 extension ServerAddress {
     /// The address, resolved and known to answer.
     func loadTarget() throws(CommandFailure) -> LoadTarget {
-        try loading { () throws(LoadProblem) in try LoadTarget(url: url, origin: origin, caFile: caFile) }
+        try loading(try LoadTarget(url: url, origin: origin, caFile: caFile))
     }
 }

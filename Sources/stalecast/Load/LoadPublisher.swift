@@ -69,7 +69,7 @@ struct LoadPublisher: Sendable {
         guard let target else {
             return { try await api.put(body, ifMatch: latest.etag, validateOnly: false) }
         }
-        let connection = try loading { () throws(LoadProblem) in try PublishConnection(target) }
+        let connection = try loading(try PublishConnection(target))
         let request = request(body.encoded(), target, ifMatch: latest.etag)
         return {
             let answer = try await connection.exchange(request)

@@ -70,7 +70,7 @@ struct LoadWebhooks: AsyncParsableCommand, ScopedControlOptions {
         let publisher = try await publishing.publisher(api)
         let plan = WebhookPlan(
             scope: scope, receivers: receivers, blackHoles: blackHoles, mode: mode, threads: min(threads, receivers))
-        let listeners = try loading(plan.listen)
+        let listeners = try loading(try plan.listen())
         let session = try session(scope)
         let registrations = WebhookRegistrations(
             api: WebhookAPI(client: api.client, project: scope.project), progress: session.progress)

@@ -73,24 +73,16 @@ struct WebhookLoadReport {
     // MARK: JSON
 
     private var json: JSONValue {
-        var object: JSONObject = ["command": "webhooks", "scope": .string(plan.scope.description)]
-        object["mode"] = .string(plan.mode)
-        object["receivers"] = .int(plan.receivers)
-        object["blackHoles"] = .int(plan.blackHoles)
-        object["threads"] = .int(plan.threads)
-        object["interrupted"] = .bool(LoadInterrupt.isAsked)
-        object["registeredSeconds"] = .measured(registeredSeconds)
-        object["first"] = first?.json ?? .null
-        object["publishes"] = .array(rounds.map(\.json))
-        object["median"] = .object(rounds.medians)
-        object["deliveriesPerSecond"] = .measured(rounds.deliveriesPerSecond)
-        object["requests"] = .int(counts.requests)
-        object["connections"] = .int(counts.connections)
-        object["repeated"] = .int(counts.repeated)
-        object["outOfOrder"] = .int(counts.backwards)
-        object["pid"] = process.map { .int($0) } ?? .null
-        object["restoration"] = .string(restoration.sentence)
-        if showsHistogram { object["histogram"] = rounds.histogram.json }
-        return .object(object)
+        [
+            "command": "webhooks", "scope": .string(plan.scope.description), "mode": .string(plan.mode),
+            "receivers": .int(plan.receivers), "blackHoles": .int(plan.blackHoles), "threads": .int(plan.threads),
+            "interrupted": .bool(LoadInterrupt.isAsked), "registeredSeconds": .measured(registeredSeconds),
+            "first": first?.json ?? .null, "publishes": .array(rounds.map(\.json)),
+            "median": .object(rounds.medians), "deliveriesPerSecond": .measured(rounds.deliveriesPerSecond),
+            "requests": .int(counts.requests), "connections": .int(counts.connections),
+            "repeated": .int(counts.repeated), "outOfOrder": .int(counts.backwards),
+            "pid": process.map { .int($0) } ?? .null, "restoration": .string(restoration.sentence),
+            "histogram": showsHistogram ? rounds.histogram.json : nil,
+        ]
     }
 }

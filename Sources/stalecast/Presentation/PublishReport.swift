@@ -68,26 +68,20 @@ struct PublishReport {
     /// "changedKeys","added","removed"}`; without `version`, `etag` and `told` when nothing was published, `release`
     /// and `stages` of a release in stages only. `since` is the version that everything was compared with.
     private var json: JSONValue {
-        var object: JSONObject = ["scope": .string(scope.description), "validateOnly": .bool(isCheck)]
-        object["published"] = .bool(after != nil && !isCheck)
-        if let after, !isCheck {
-            object["version"] = after.json["version"]
-            object["etag"] = .string(after.etag)
-        }
-        object["told"] = reach?.json
-        object["wait"] = wait?.done
+        let published = isCheck ? nil : after
+        var rolledBackTo: JSONValue?
         if case .rolledBack(let source, let version)? = wait?.ending {
-            object["rolledBackTo"] = [
-                "versionNumber": .string(String(version)), "rollbackSource": .string(String(source)),
-            ]
+            rolledBackTo = ["versionNumber": .string(String(version)), "rollbackSource": .string(String(source))]
         }
-        object["release"] = release?.document
-        object["stages"] = audience?.json
-        object["since"] = .string(String(before.version))
-        object["changedKeys"] = .array(changedKeys.map(JSONValue.string))
-        object["added"] = .array(changes.added.map(JSONValue.string))
-        object["removed"] = .array(changes.removed.map(JSONValue.string))
-        return .object(object)
+        return [
+            "scope": .string(scope.description), "validateOnly": .bool(isCheck), "published": .bool(published != nil),
+            "version": published?.json["version"], "etag": published.map { .string($0.etag) },
+            "told": reach?.json, "wait": wait?.done, "rolledBackTo": rolledBackTo, "release": release?.document,
+            "stages": audience?.json, "since": .string(String(before.version)),
+            "changedKeys": .array(changedKeys.map(JSONValue.string)),
+            "added": .array(changes.added.map(JSONValue.string)),
+            "removed": .array(changes.removed.map(JSONValue.string)),
+        ]
     }
 
     private func headline(_ palette: Palette) -> String {

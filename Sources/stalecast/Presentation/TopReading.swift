@@ -97,23 +97,19 @@ package struct TopReading {
     package var json: JSONValue? {
         samples.last.map { sample in
             let (edge, process) = (sample.status["edge"], sample.status["process"])
-            var object: JSONObject = ["ready": sample.status["ready"] ?? .null, "streams": .int(sample.streams)]
-            object["polls"] = edge?["polls"]
-            object["stalled"] = edge?["stalled"]
-            object["slowReaders"] = edge?["slowReaders"]
-            object["deliveriesPerSecond"] = .double(sample.deliveries)
-            object["fetchesPerSecond"] = .double(sample.fetches)
-            object["webhooksPerSecond"] = .double(sample.webhooks)
-            object["lagMs"] = sample.lag.map(JSONValue.double)
-            object["cpuPercent"] = .double(sample.cpu)
-            object["residentBytes"] = process?["residentBytes"]
-            object["webhooks"] = sample.status["webhooks"]?["states"]
             let sources = sample.status.items("sources")
-            object["sources"] = [
-                "well": .int(sources.count { $0["error"] == nil }),
-                "failing": .int(sources.count { $0["error"] != nil }),
+            return [
+                "ready": sample.status["ready"] ?? .null, "streams": .int(sample.streams), "polls": edge?["polls"],
+                "stalled": edge?["stalled"], "slowReaders": edge?["slowReaders"],
+                "deliveriesPerSecond": .double(sample.deliveries), "fetchesPerSecond": .double(sample.fetches),
+                "webhooksPerSecond": .double(sample.webhooks), "lagMs": sample.lag.map(JSONValue.double),
+                "cpuPercent": .double(sample.cpu), "residentBytes": process?["residentBytes"],
+                "webhooks": sample.status["webhooks"]?["states"],
+                "sources": [
+                    "well": .int(sources.count { $0["error"] == nil }),
+                    "failing": .int(sources.count { $0["error"] != nil }),
+                ],
             ]
-            return .object(object)
         }
     }
 }

@@ -103,7 +103,7 @@ extension TLS {
         private func report(_ probe: TLSProbe, _ problems: [String], _ now: Int) throws {
             let output = outputOptions.output
             if output.isJSON {
-                var object: JSONObject = [
+                return try output.json([
                     "target": .string(target), "isGood": .bool(problems.isEmpty),
                     "problems": .array(problems.map(JSONValue.string)),
                     "certificates": .array(
@@ -115,9 +115,8 @@ extension TLS {
                                 "notAfter": .string(Timestamp(seconds: certificate.notValidAfter).description),
                             ]
                         }),
-                ]
-                object["version"] = probe.version.map(JSONValue.string)
-                return try output.json(.object(object))
+                    "version": probe.version.map(JSONValue.string),
+                ])
             }
             for (index, certificate) in probe.chain.enumerated() {
                 let own = certificate.subjectNames

@@ -44,7 +44,9 @@ extension Webhooks {
         }
 
         func run() async throws {
-            let key = try secretFile.map { path throws(CommandFailure) in try SecretFile.verificationKey(path) }
+            let key = try secretFile.map { path throws(CommandFailure) in
+                try SecretFile.key(path, VerificationKey.init)
+            }
             let output = outputOptions.output
             let forwarder = try forwardTo.map { url throws(CommandFailure) in try WebhookForwarder(url) }
             let receiver = try WebhookReceiver(listen)
@@ -116,11 +118,11 @@ extension Webhooks {
         private var json: JSONValue {
             var headers = JSONObject()
             for (name, value) in request.headers.sorted(by: { $0.key < $1.key }) { headers[name] = .string(value) }
-            var object: JSONObject = ["method": .string(request.method), "target": .string(request.target)]
-            object["headers"] = .object(headers)
-            object["body"] = body ?? .string(String(decoding: request.body, as: UTF8.self))
-            object["signature"] = signature.map(JSONValue.string)
-            return .object(object)
+            return [
+                "method": .string(request.method), "target": .string(request.target), "headers": .object(headers),
+                "body": body ?? .string(String(decoding: request.body, as: UTF8.self)),
+                "signature": signature.map(JSONValue.string),
+            ]
         }
     }
 }

@@ -28,9 +28,10 @@ extension Webhooks {
             let key = SigningKey.generate(algorithm)
             let output = outputOptions.output
             if output.isJSON {
-                var object: JSONObject = ["algorithm": .string(algorithm.rawValue), "secret": .string(key.secretText)]
-                object["publicKey"] = key.publicText.map(JSONValue.string)
-                return try output.json(.object(object))
+                return try output.json([
+                    "algorithm": .string(algorithm.rawValue), "secret": .string(key.secretText),
+                    "publicKey": key.publicText.map(JSONValue.string),
+                ])
             }
             try output.line(key.secretText)
             if let text = key.publicText { output.remark("public key: \(text)") }
@@ -84,13 +85,7 @@ extension Webhooks {
             let output = outputOptions.output
             if !lines {
                 let headers = headers(Array(try InputFile.read(body)), id: id, timestamp: timestamp, signer)
-                if output.isJSON {
-                    var object = JSONObject()
-                    for (name, value) in headers { object[name] = .string(value) }
-                    return try output.json(.object(object))
-                }
-                for (name, value) in headers { try output.line("\(name): \(value)") }
-                return
+                return try output.show(.object(Self.json(headers)), headers.map { "\($0.name): \($0.value)" })
             }
             while let line = readLine() {
                 let headers = try answer(line, signer)
@@ -101,7 +96,8 @@ extension Webhooks {
         private func signer() throws(CommandFailure) -> Signer {
             var keys: [Signer.SecretKey] = []
             for file in secretFiles {
-                keys.append(Signer.SecretKey(try SecretFile.signingKey(file), createdAt: Timestamp(microseconds: 0)))
+                keys.append(
+                    Signer.SecretKey(try SecretFile.key(file, SigningKey.init), createdAt: Timestamp(microseconds: 0)))
             }
             return Signer(keys)
         }
@@ -113,9 +109,11 @@ extension Webhooks {
             let headers = headers(
                 Array(body.utf8), id: request["id"]?.string ?? id, timestamp: request["timestamp"]?.int64 ?? timestamp,
                 signer)
-            var object = JSONObject()
-            for (name, value) in headers { object[name] = .string(value) }
-            return object
+            return Self.json(headers)
+        }
+
+        private static func json(_ headers: [(name: String, value: String)]) -> JSONObject {
+            headers.reduce(into: [:]) { $0[$1.name] = .string($1.value) }
         }
 
         private func headers(
@@ -166,7 +164,7 @@ extension Webhooks {
         @OptionGroup var outputOptions: OutputOptions
 
         func run() throws {
-            let key = try SecretFile.verificationKey(secretFile)
+            let key = try SecretFile.key(secretFile, VerificationKey.init)
             let bytes = Array(try InputFile.read(body))
             do {
                 try SignatureCheck(key: key).verify(
@@ -175,28 +173,17 @@ extension Webhooks {
                 throw CommandFailure(.refused, "\(error)")
             }
             let output = outputOptions.output
-            if output.isJSON { return try output.json(["fits": .bool(true)]) }
-            try output.line("the signature fits")
+            try output.show(["fits": .bool(true)], ["the signature fits"])
         }
     }
 }
 
 extension SecretFile {
-    /// The key in a file of secrets.
-    static func signingKey(_ path: String) throws(CommandFailure) -> SigningKey {
+    /// Key in a file of secrets or public keys.
+    static func key<Key>(_ path: String, _ parse: (String) throws -> Key) throws(CommandFailure) -> Key {
         let text = try read(path)
         do {
-            return try SigningKey(text)
-        } catch {
-            throw CommandFailure(.refused, "\(path): \(error)")
-        }
-    }
-
-    /// The key in a file of secrets or public keys.
-    static func verificationKey(_ path: String) throws(CommandFailure) -> VerificationKey {
-        let text = try read(path)
-        do {
-            return try VerificationKey(text)
+            return try parse(text)
         } catch {
             throw CommandFailure(.refused, "\(path): \(error)")
         }
