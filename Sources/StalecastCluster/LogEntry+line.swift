@@ -94,13 +94,11 @@ extension LogEntry {
             "sequence": .int(change.sequence), "project": .string(change.scope.project.description),
             "namespace": .string(change.scope.namespace.description), "publish": .string(publish.description),
             "previous": .string(previous.description), "node": .string(node), "version": change.metadata.json,
-            "etag": .string(change.etag),
-            "fetchWindowMs": .int(fetchWindowMs),
+            "etag": .string(change.etag), "fetchWindowMs": .int(fetchWindowMs),
+            "changedKeys": change.changedKeys.map { .array($0.map(JSONValue.string)) },
+            "releases": releases.isEmpty ? nil : .array(releases.map(\.record)),
+            "urgent": change.notes.isUrgent ? true : nil, "fenceTimedOut": change.notes.hasFenceTimedOut ? true : nil,
         ]
-        head["changedKeys"] = change.changedKeys.map { .array($0.map(JSONValue.string)) }
-        if !releases.isEmpty { head["releases"] = .array(releases.map(\.record)) }
-        if change.notes.isUrgent { head["urgent"] = true }
-        if change.notes.hasFenceTimedOut { head["fenceTimedOut"] = true }
         switch content {
         case .inline(let content):
             head["sha256"] = .string(Self.digest(content))

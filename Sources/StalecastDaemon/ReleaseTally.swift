@@ -34,14 +34,13 @@ extension Release {
     var notice: (type: String, data: JSONObject)? {
         guard let event = events.last else { return nil }
         let word = event.kind.rawValue.lowercased().replacing("_", with: "-")
-        var data: JSONObject = [
+        let data: JSONObject = [
             "project": .string(scope.project.description), "namespace": .string(scope.namespace.description),
             "versionNumber": .string(String(version)), "baseVersionNumber": .string(String(base)),
             "state": .string(state.rawValue), "percent": .double(Double(covered) / 100), "by": .string(event.by),
+            "reason": event.reason.map(JSONValue.string), "figures": event.figures,
+            "successorVersionNumber": successor.map { .string(String($0)) },
         ]
-        data["reason"] = event.reason.map(JSONValue.string)
-        data["figures"] = event.figures
-        data["successorVersionNumber"] = successor.map { .string(String($0)) }
         return ("release.\(word)", data)
     }
 }

@@ -34,9 +34,9 @@ final class ReloadLog: Sendable {
     /// `{"loadedAt","problem","file"}`, the latter only after a reload that was refused.
     var json: JSONValue {
         let newest = newest
-        var object: JSONObject = ["loadedAt": .string(newest.succeededAt.description)]
-        object["problem"] = newest.problem.map(JSONValue.string)
-        object["file"] = newest.file.map(JSONValue.string)
-        return .object(object)
+        return [
+            "loadedAt": .string(newest.succeededAt.description), "problem": newest.problem.map(JSONValue.string),
+            "file": newest.file.map(JSONValue.string),
+        ]
     }
 }

@@ -18,7 +18,8 @@ struct StatusReport {
         let tally = daemon.edge.tally
         let usage = ProcessUsage.now()
         let (reasons, health) = (await daemon.readiness.reasons(), await daemon.store.health)
-        var object: JSONObject = [
+        let slow = await slowReaders()
+        return [
             "version": .string(DaemonVersion.text), "revision": .string(DaemonVersion.revision),
             "pid": .int(ProcessInfo.processInfo.processIdentifier),
             "startedAt": .string(daemon.startedAt.description),
@@ -35,6 +36,7 @@ struct StatusReport {
                     "count": .int(tally.publishToWritten.count), "seconds": .double(tally.publishToWritten.sum),
                 ],
                 "drops": drops(tally.drops), "refused": drops(tally.refused),
+                "slowReaders": slow.map { .int($0) },
             ],
             "configuration": daemon.reloads.json,
             "auth": auth(),
@@ -52,14 +54,8 @@ struct StatusReport {
             "process": [
                 "residentBytes": .int(usage.residentBytes), "cpuSeconds": .double(usage.cpuSeconds),
                 "descriptors": .int(usage.descriptors),
-            ],
+            ], "cluster": daemon.cluster.map { ["name": .string($0.name)] },
         ]
-        if let slow = await slowReaders(), var edge = object["edge"]?.object {
-            edge["slowReaders"] = .int(slow)
-            object["edge"] = .object(edge)
-        }
-        object["cluster"] = daemon.cluster.map { ["name": .string($0.name)] }
-        return .object(object)
     }
 
     /// This node's slow readers; nil while they are not known.
@@ -87,27 +83,22 @@ struct StatusReport {
     private func scopes() -> [JSONValue] {
         daemon.scopes.map { scope in
             let current = daemon.store.currentTemplates[scope]
-            var object: JSONObject = [
+            let plan = daemon.releasePlans.first { $0.scope == scope }
+            var policy = plan?.policy.json.object
+            policy?["default"] = plan?.isStagedByDefault == true ? "staged" : "instant"
+            return [
                 "project": .string(scope.project.description), "namespace": .string(scope.namespace.description),
                 "versionNumber": .string(String(current?.version ?? 0)),
+                "etag": current.map { .string($0.etag) },
+                "updateTime": current.map { .string($0.metadata.updateTime.description) },
+                "updateType": current.map { .string($0.metadata.updateType.rawValue) },
+                "release": daemon.store.release(of: scope).map { release in
+                    [
+                        "versionNumber": .string(String(release.version)), "state": .string(release.state.rawValue),
+                        "percent": .double(Double(release.covered) / 100),
+                    ]
+                }, "releasePolicy": policy.map(JSONValue.object),
             ]
-            if let current {
-                object["etag"] = .string(current.etag)
-                object["updateTime"] = .string(current.metadata.updateTime.description)
-                object["updateType"] = .string(current.metadata.updateType.rawValue)
-            }
-            if let release = daemon.store.release(of: scope) {
-                object["release"] = [
-                    "versionNumber": .string(String(release.version)), "state": .string(release.state.rawValue),
-                    "percent": .double(Double(release.covered) / 100),
-                ]
-            }
-            if let plan = daemon.releasePlans.first(where: { $0.scope == scope }) {
-                var policy = plan.policy.json.object ?? [:]
-                policy["default"] = plan.isStagedByDefault ? "staged" : "instant"
-                object["releasePolicy"] = .object(policy)
-            }
-            return .object(object)
         }
     }
 
@@ -127,15 +118,14 @@ struct StatusReport {
     /// - Parameter topics: the topic in each of its scopes.
     private func describe(_ name: TopicName, _ topics: [Topic], _ presence: Presence) -> JSONValue {
         let scopes = topics.map { topic -> JSONValue in
-            var object: JSONObject = [
+            [
                 "project": .string(topic.scope.project.description),
                 "namespace": .string(topic.scope.namespace.description),
                 "latestTemplateVersionNumber": .string(String(topic.latest?.version ?? 0)),
+                "cursor": topic.latest.map {
+                    .string(Cursor(epoch: daemon.store.epoch, sequence: $0.sequence).description)
+                },
             ]
-            if let latest = topic.latest {
-                object["cursor"] = .string(Cursor(epoch: daemon.store.epoch, sequence: latest.sequence).description)
-            }
-            return .object(object)
         }
         let subscribers = Transport.allCases.map { ($0.rawValue, JSONValue.int(presence.count(name, $0))) }
         var counts = JSONObject()
@@ -232,31 +222,26 @@ extension SourceStatus {
     ///
     /// - Parameter serve: `full` or `notify`.
     func json(at now: ContinuousClock.Instant, serve: String) -> JSONValue {
-        var object: JSONObject = [
+        [
             "project": .string(scope.project.description), "namespace": .string(scope.namespace.description),
             "kind": .string(kind.rawValue), "place": .string(place), "serve": .string(serve),
             "ageSeconds": .double(age(at: now).roundedSeconds), "looks": .int(counts.polls),
+            "lastLook": lastPoll.map { .string($0.time.description) },
+            "lastSuccess": lastSuccess.map { .string($0.time.description) },
+            "lastChange": lastChange.map { .string($0.description) },
+            "originVersionNumber": originVersion.map { .string(String($0)) },
+            "nextLookSeconds": nextPollAt.map { .double(max(.zero, $0 - now).roundedSeconds) },
+            "adopted": .int(counts.adopted), "triggers": .int(counts.triggers),
+            "fenceTimeouts": .int(counts.fenceTimeouts),
+            "error": failing.map { failing in
+                [
+                    "reason": .string(failing.problem.reason.rawValue),
+                    "message": .string(failing.problem.description), "failures": .int(failing.count),
+                    "since": .string(failing.since.description),
+                ]
+            },
+            "stream": listening.map { ["open": .bool($0.isOpen), "problem": $0.problem.map(JSONValue.string)] },
         ]
-        object["lastLook"] = lastPoll.map { .string($0.time.description) }
-        object["lastSuccess"] = lastSuccess.map { .string($0.time.description) }
-        object["lastChange"] = lastChange.map { .string($0.description) }
-        object["originVersionNumber"] = originVersion.map { .string(String($0)) }
-        object["nextLookSeconds"] = nextPollAt.map { .double(max(.zero, $0 - now).roundedSeconds) }
-        object["adopted"] = .int(counts.adopted)
-        object["triggers"] = .int(counts.triggers)
-        object["fenceTimeouts"] = .int(counts.fenceTimeouts)
-        if let failing {
-            object["error"] = [
-                "reason": .string(failing.problem.reason.rawValue), "message": .string(failing.problem.description),
-                "failures": .int(failing.count), "since": .string(failing.since.description),
-            ]
-        }
-        if let listening {
-            var stream: JSONObject = ["open": .bool(listening.isOpen)]
-            stream["problem"] = listening.problem.map(JSONValue.string)
-            object["stream"] = .object(stream)
-        }
-        return .object(object)
     }
 }
 

@@ -82,13 +82,11 @@ extension Daemon.Parts {
             found += (page?.versions ?? []).map { (scope, $0) }
         }
         return found.sorted { $0.1.updateTime < $1.1.updateTime }.map { scope, version in
-            var object: JSONObject = [
+            [
                 "time": .string(version.updateTime.description), "project": .string(scope.project.description),
                 "namespace": .string(scope.namespace.description), "versionNumber": .string(String(version.number)),
-                "updateType": .string(version.updateType.rawValue),
+                "updateType": .string(version.updateType.rawValue), "updateUser": version.updateUser.json,
             ]
-            object["updateUser"] = version.updateUser.json
-            return .object(object)
         }
     }
 }

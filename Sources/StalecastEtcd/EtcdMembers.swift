@@ -76,16 +76,17 @@ package final class EtcdMembers: Sendable {
     package var json: [JSONValue] {
         get async {
             await ask().map { member in
-                var object: JSONObject = ["endpoint": .string(member.endpoint.description)]
-                switch member.answer {
+                let endpoint = JSONValue.string(member.endpoint.description)
+                return switch member.answer {
                 case .success(let status):
-                    object["version"] = .string(status.version)
-                    object["isLeader"] = .bool(status.leader != 0 && status.leader == status.memberID)
-                    object["databaseBytes"] = .int(status.databaseBytes)
-                    object["finding"] = status.verdict.finding.map { .string($0) }
-                case .failure(let failure): object["error"] = .string(failure.description)
+                    [
+                        "endpoint": endpoint, "version": .string(status.version),
+                        "isLeader": .bool(status.leader != 0 && status.leader == status.memberID),
+                        "databaseBytes": .int(status.databaseBytes),
+                        "finding": status.verdict.finding.map { .string($0) },
+                    ]
+                case .failure(let failure): ["endpoint": endpoint, "error": .string(failure.description)]
                 }
-                return .object(object)
             }
         }
     }

@@ -111,7 +111,7 @@ package final class EtcdRecords: SharedRecords {
         }
         let (watchEvents, continuation) = AsyncStream.makeStream(
             of: RecordWatchEvent.self, bufferingPolicy: .bufferingOldest(Self.maxWatchEvents))
-        let end = try await answer { () throws(EtcdFailure) in
+        let end = try await answer(
             try await client.watch(
                 EtcdRange(keys, to: "\(keys.dropLast())0"), attempt: attempt,
                 onNotice: { [self] notice in
@@ -120,8 +120,7 @@ package final class EtcdRecords: SharedRecords {
                     guard !names.isEmpty else { return }
                     if case .dropped = continuation.yield(.changed(names)) { continuation.finish() }
                 },
-                onEnd: { continuation.finish() })
-        }
+                onEnd: { continuation.finish() }))
         // Cancelled by the end of the watch, which it else brings about.
         let timer = Task {
             try await Task.sleep(for: Self.watchLifetime)
@@ -137,15 +136,15 @@ package final class EtcdRecords: SharedRecords {
     // MARK: Leases
 
     package func grant(_ lifetime: Duration) async throws(LogError) -> RecordLease {
-        try await answer { () throws(EtcdFailure) in try await client.grantLease(lifetime) }
+        try await answer(try await client.grantLease(lifetime))
     }
 
     package func renew(_ lease: RecordLease) async throws(LogError) -> Bool {
-        try await answer { () throws(EtcdFailure) in try await client.renewLease(lease) } > 0
+        try await answer(try await client.renewLease(lease)) > 0
     }
 
     package func revoke(_ lease: RecordLease) async throws(LogError) {
-        try await answer { () throws(EtcdFailure) in try await client.revokeLease(lease) }
+        try await answer(try await client.revokeLease(lease))
     }
 
     // MARK: What owners keep
@@ -170,11 +169,11 @@ package final class EtcdRecords: SharedRecords {
     private func transact(
         _ transaction: EtcdTransaction, for purpose: EtcdPurpose = .record
     ) async throws(LogError) -> EtcdTransaction.Result {
-        try await answer { () throws(EtcdFailure) in try await client.transact(transaction, for: purpose) }
+        try await answer(try await client.transact(transaction, for: purpose))
     }
 
     private func answer<Answer>(
-        _ call: () async throws(EtcdFailure) -> Answer
+        _ call: @autoclosure () async throws(EtcdFailure) -> Answer
     ) async throws(LogError) -> Answer {
         do throws(EtcdFailure) { return try await call() } catch { throw error.logError }
     }

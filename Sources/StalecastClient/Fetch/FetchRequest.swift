@@ -50,26 +50,24 @@ struct FetchRequest: Sendable {
     }
 
     private var body: JSONObject {
-        var body: JSONObject = [
+        [
             "appInstanceId": .string(installation.id), "appInstanceIdToken": .string(token),
             "appId": .string(options.appID), "sdkVersion": .string(SDKVersion.text),
             "languageCode": .string(facts.language), "platformVersion": .string(facts.platformVersion),
             "timeZone": .string(facts.timeZone),
             "firstOpenTime": .string(Timestamp(installation.firstOpenTime).description),
+            "countryCode": facts.country.map(JSONValue.string), "appVersion": facts.appVersion.map(JSONValue.string),
+            "appBuild": facts.appBuild.map(JSONValue.string),
+            "packageName": facts.packageName.map(JSONValue.string),
+            "activeTemplateVersion": activeVersion.map { .string(String($0)) },
+            "customSignals": Self.object(customSignals),
+            "analyticsUserProperties": Self.object(installation.userProperties),
         ]
-        body["countryCode"] = facts.country.map(JSONValue.string)
-        body["appVersion"] = facts.appVersion.map(JSONValue.string)
-        body["appBuild"] = facts.appBuild.map(JSONValue.string)
-        body["packageName"] = facts.packageName.map(JSONValue.string)
-        body["activeTemplateVersion"] = activeVersion.map { .string(String($0)) }
-        if !customSignals.isEmpty { body["customSignals"] = Self.object(customSignals) }
-        if !installation.userProperties.isEmpty {
-            body["analyticsUserProperties"] = Self.object(installation.userProperties)
-        }
-        return body
     }
 
-    private static func object(_ texts: [String: String]) -> JSONValue {
+    /// - Returns: nil where there are none.
+    private static func object(_ texts: [String: String]) -> JSONValue? {
+        if texts.isEmpty { return nil }
         var object = JSONObject()
         for (name, text) in texts.sorted(by: { $0.key < $1.key }) { object[name] = .string(text) }
         return .object(object)

@@ -175,19 +175,19 @@ public final class LocalConfigServer: HTTPTransport {
         _ request: TransportRequest, version: Int64, values: [String: String]
     ) -> TransportResponse {
         let etag = "etag-local-firebase-fetch-\(version)"
-        var body: JSONObject = ["templateVersion": .string(String(version))]
-        if version == 0 {
-            body["state"] = "NO_TEMPLATE"
-        } else if request.headers["If-None-Match"] == etag {
-            body["state"] = "NO_CHANGE"
-        } else if values.isEmpty {
-            body["state"] = "EMPTY_CONFIG"
-        } else {
-            body["state"] = "UPDATE"
-            var entries = JSONObject()
-            for (key, value) in values { entries[key] = .string(value) }
-            body["entries"] = .object(entries)
-        }
+        let state =
+            if version == 0 {
+                "NO_TEMPLATE"
+            } else if request.headers["If-None-Match"] == etag {
+                "NO_CHANGE"
+            } else {
+                values.isEmpty ? "EMPTY_CONFIG" : "UPDATE"
+            }
+        let entries = values.reduce(into: JSONObject()) { $0[$1.key] = .string($1.value) }
+        let body: JSONObject = [
+            "templateVersion": .string(String(version)), "state": .string(state),
+            "entries": state == "UPDATE" ? .object(entries) : nil,
+        ]
         return TransportResponse(
             status: 200, headers: ["ETag": etag], body: Data(JSONValue.object(body).encoded()))
     }

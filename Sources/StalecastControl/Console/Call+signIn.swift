@@ -61,13 +61,14 @@ extension Call {
 
     /// - Parameter failure: nil is a success.
     private func note(_ issuer: String, _ principal: Principal, _ failure: SignInFailure.Kind?) {
-        var members: JSONObject = [
-            "actor": .string(principal.actor), "issuer": .string(issuer), "ip": .string(peer ?? ""),
-            "outcome": .string(failure == nil ? "ok" : "refused"),
-        ]
-        if !principal.personName.isEmpty { members["user"] = .string(principal.personName) }
-        members["reason"] = failure.map { .string($0.rawValue) }
-        control.audit?.write("console.signIn", members)
+        control.audit?.write(
+            "console.signIn",
+            [
+                "actor": .string(principal.actor), "issuer": .string(issuer), "ip": .string(peer ?? ""),
+                "outcome": .string(failure == nil ? "ok" : "refused"),
+                "user": principal.personName.isEmpty ? nil : .string(principal.personName),
+                "reason": failure.map { .string($0.rawValue) },
+            ])
     }
 }
 

@@ -78,8 +78,6 @@ extension ControlOperations {
     /// Paths that this listener serves, for a page that may be newer or older than it.
     static let paths: [String] = table.operations.map(\.document.path.text).filter { !$0.contains("{namespace}") }
 
-    private static let text: JSONValue = ["type": "string"]
-
     static let consoleSchemas: JSONObject = [
         "ConsoleCode": .recordSchema(["code": text, "path": text, "expires": text]),
         "ConsoleCredential": .objectSchema(["code": text, "token": text, "user": text]),
@@ -87,10 +85,9 @@ extension ControlOperations {
         "ConsolePlace": .recordSchema(["location": text]),
         "ConsoleSession": .objectSchema(
             [
-                "signedIn": ["type": "boolean"], "principal": ["type": "object"], "user": text, "expires": text,
-                "version": text, "mayOperate": ["type": "boolean"], "mayReadAll": ["type": "boolean"],
-                "scopes": .listSchema(["type": "object"]), "paths": .listSchema(text), "issuers": .listSchema(text),
-                "problem": text, "location": text,
+                "signedIn": flag, "principal": anyObject, "user": text, "expires": text, "version": text,
+                "mayOperate": flag, "mayReadAll": flag, "scopes": .listSchema(anyObject), "paths": .listSchema(text),
+                "issuers": .listSchema(text), "problem": text, "location": text,
             ], required: ["signedIn"]),
     ]
 }

@@ -20,8 +20,8 @@ extension ControlOperations {
                 .query(
                     "pageSize", "At most 1000; 100 when absent.",
                     schema: ["type": "integer", "minimum": 1, "maximum": .int(Int64.max)]),
-                .query("project", "Only what concerns it, or all projects.", schema: ["type": "string"]),
-                .query("namespace", "Only what concerns it; asks for a project.", schema: ["type": "string"]),
+                .query("project", "Only what concerns it, or all projects.", schema: text),
+                .query("namespace", "Only what concerns it; asks for a project.", schema: text),
                 .flag("refused", "Only what was refused or failed."),
             ], answers: [.json("The lines", .schema("AuditEntries"))], errors: [400], action: .operate
         ) { call async throws(GoogleError) in try await call.listAudit() },
@@ -60,52 +60,42 @@ extension ControlOperations {
     static let daemonSchemas: JSONObject = [
         "Status": .objectSchema(
             [
-                "version": ["type": "string"], "pid": ["type": "integer"],
-                "startedAt": ["type": "string", "format": "date-time"], "ready": ["type": "boolean"],
-                "notReady": .listSchema(["type": "string"]), "degraded": .listSchema(["type": "string"]),
-                "epoch": ["type": "string"], "cursor": ["type": "string"], "scopes": .listSchema(["type": "object"]),
-                "topics": .listSchema(["type": "object"]), "edge": ["type": "object"], "fetch": ["type": "object"],
-                "clients": ["type": "object"],
+                "version": text, "pid": integer, "startedAt": moment, "ready": flag, "notReady": .listSchema(text),
+                "degraded": .listSchema(text), "epoch": text, "cursor": text, "scopes": .listSchema(anyObject),
+                "topics": .listSchema(anyObject), "edge": anyObject, "fetch": anyObject, "clients": anyObject,
                 "auth": .recordSchema([
-                    "mode": ["type": "string", "enum": ["off", "observe", "enforce"]],
-                    "refused": ["type": "integer"], "observed": ["type": "integer"],
+                    "mode": ["type": "string", "enum": ["off", "observe", "enforce"]], "refused": integer,
+                    "observed": integer,
                 ]),
-                "cluster": .objectSchema(["name": ["type": "string"]], required: ["name"]),
-                "store": ["type": "object"], "process": ["type": "object"],
+                "cluster": .objectSchema(["name": text], required: ["name"]), "store": anyObject, "process": anyObject,
             ], required: ["version", "pid", "ready", "cursor", "scopes", "topics", "edge", "store"]),
         "Timeline": .recordSchema([
-            "since": ["type": "string", "format": "date-time"], "hour": .schema("TimelineSeries"),
-            "day": .schema("TimelineSeries"),
+            "since": moment, "hour": .schema("TimelineSeries"), "day": .schema("TimelineSeries"),
             "publishes": .listSchema(
                 .recordSchema(
                     [
-                        "time": ["type": "string", "format": "date-time"], "project": ["type": "string"],
-                        "namespace": ["type": "string"], "versionNumber": ["type": "string"],
-                        "updateType": ["type": "string"], "updateUser": ["type": "object"],
+                        "time": moment, "project": text, "namespace": text, "versionNumber": text, "updateType": text,
+                        "updateUser": anyObject,
                     ], optional: ["updateUser"])),
         ]),
         "AuditEntries": .recordSchema([
             "entries": .listSchema([
                 "type": "object", "required": ["time", "action", "sentence"], "additionalProperties": true,
                 "properties": [
-                    "time": ["type": "string", "format": "date-time"], "seq": ["type": "integer"],
-                    "action": ["type": "string"], "actor": ["type": "string"], "outcome": ["type": "string"],
-                    "sentence": ["type": "string"],
+                    "time": moment, "seq": integer, "action": text, "actor": text, "outcome": text, "sentence": text,
                 ],
             ])
         ]),
         "TimelineSeries": .recordSchema([
-            "stepSeconds": ["type": "integer"],
+            "stepSeconds": integer,
             "points": .listSchema(
                 .recordSchema([
-                    "time": ["type": "string", "format": "date-time"], "streams": ["type": "integer"],
-                    "deliveries": ["type": "integer"], "fetches": ["type": "integer"], "failures": ["type": "integer"],
+                    "time": moment, "streams": integer, "deliveries": integer, "fetches": integer, "failures": integer,
                 ])),
         ]),
         "Readiness": .objectSchema(
             [
-                "ready": ["type": "boolean"], "reasons": .listSchema(["type": "string"]),
-                "degraded": .listSchema(["type": "string"]),
+                "ready": flag, "reasons": .listSchema(text), "degraded": .listSchema(text),
             ], required: ["ready"]),
     ]
 }

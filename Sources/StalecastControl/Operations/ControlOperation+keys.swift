@@ -23,12 +23,11 @@ extension ControlOperations {
         operation(
             "revokeKey", "POST", "/v1/keys/{key}:revoke", tag: "Keys",
             summary: "Ends a key and the streams it opened, for good",
-            body: APIBody(["type": "object"], isRequired: false), answers: [.json("The key", .schema("Key"))],
+            body: APIBody(anyObject, isRequired: false), answers: [.json("The key", .schema("Key"))],
             errors: [400, 404, 500, 504], action: .operate
         ) { call async throws(GoogleError) in try await call.revokeKey() },
     ]
 
-    private static let moment: JSONValue = ["type": "string", "format": "date-time"]
     private static let patterns: JSONValue = [
         "type": "array", "items": ["type": "string", "pattern": "^[A-Za-z0-9._:~%*?-]{1,255}$"], "minItems": 1,
         "maxItems": 64, "examples": [["demo", "shop-*"]],
@@ -54,15 +53,15 @@ extension ControlOperations {
     ]
 
     private static let keyMembers: JSONObject = [
-        "id": ["type": "string"], "kind": .enumSchema(kinds), "name": ["type": "string"],
+        "id": text, "kind": .enumSchema(kinds), "name": text,
         "state": .enumSchema(["active", "not_yet_valid", "expired", "revoked"]),
         "grants": .listSchema(.schema("Grant")), "created": moment, "notBefore": moment, "expires": moment,
-        "revoked": moment, "lastUsed": moment, "formerSecretExpires": moment, "configured": ["type": "boolean"],
+        "revoked": moment, "lastUsed": moment, "formerSecretExpires": moment, "configured": flag,
     ]
 
     private static var newKeyMembers: JSONObject {
         var members = keyMembers
-        members["key"] = ["type": "string"]
+        members["key"] = text
         return members
     }
 }

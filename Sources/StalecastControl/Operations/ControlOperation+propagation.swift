@@ -70,7 +70,6 @@ extension ControlOperations {
 
     // MARK: Schemas
 
-    private static let text: JSONValue = ["type": "string"]
     private static let count: JSONValue = ["type": "integer", "minimum": 0]
     private static let seconds: JSONValue = ["type": ["number", "null"]]
     private static let stageTimes = JSONValue.objectSchema([
@@ -95,26 +94,24 @@ extension ControlOperations {
     private static let clients = JSONValue.objectSchema([
         "audience": count, "fetched": count, "active": count, "failed": count, "behind": count, "left": count,
         "lost": count, "unknown": count, "unidentifiedStreams": count,
-        "sampling": .objectSchema(["rate": ["type": "number"], "error": ["type": "number"]]),
+        "sampling": .objectSchema(["rate": number, "error": number]),
     ])
     private static let times = JSONValue.objectSchema(["sent": stageTimes, "fetched": stageTimes, "active": stageTimes])
 
     static let propagationSchemas: JSONObject = [
         "Propagation": .objectSchema(
             [
-                "versionNumber": text, "previousVersionNumber": text,
-                "announceTime": ["type": "string", "format": "date-time"], "ageSeconds": ["type": "number"],
+                "versionNumber": text, "previousVersionNumber": text, "announceTime": moment, "ageSeconds": number,
                 "state": .enumSchema(["SPREADING", "CONVERGED", "SUPERSEDED", "EXPIRED", "NO_AUDIENCE", "LEFT"]),
-                "partial": ["type": "boolean"], "counted": ["type": "boolean"], "fetchWindowMs": count,
-                "changedKeys": .listSchema(text),
+                "partial": flag, "counted": flag, "fetchWindowMs": count, "changedKeys": .listSchema(text),
                 "changedKeyCount": count, "streams": streams, "clients": clients, "times": times,
                 "beforeRestart": .objectSchema(["streams": streams, "clients": clients, "times": times]),
                 "curve": .objectSchema([
-                    "at": .listSchema(["type": "number"]), "sent": counts, "fetched": counts, "active": counts,
+                    "at": .listSchema(number), "sent": counts, "fetched": counts, "active": counts,
                 ]), "fetches": numbers("answers", "errors", "peakPerSecond"), "herd": herd,
                 "polls": numbers("answered"),
-                "release": .recordSchema(["versionNumber": text, "state": text, "percent": ["type": "number"]]),
-                "milliseconds": ["type": "number"], "webhooks": numbers("owed", "delivered", "failing"),
+                "release": .recordSchema(["versionNumber": text, "state": text, "percent": number]),
+                "milliseconds": number, "webhooks": numbers("owed", "delivered", "failing"),
             ], required: ["versionNumber", "streams", "clients"]),
         "Propagations": .recordSchema(["propagations": .listSchema(.schema("Propagation"))]),
         "Laggards": .recordSchema(
@@ -124,7 +121,7 @@ extension ControlOperations {
                     .objectSchema(
                         [
                             "client": text, "address": text, "app": text, "sdk": text, "held": text, "active": text,
-                            "behindSince": text, "lastSeen": text, "live": ["type": "boolean"],
+                            "behindSince": text, "lastSeen": text, "live": flag,
                             "state": .enumSchema(["current", "behind", "failed", "unknown", "lost"]), "error": text,
                         ], required: ["live", "state"])),
             ], optional: ["groups", "laggards"]),

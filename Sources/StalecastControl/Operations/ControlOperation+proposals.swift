@@ -31,7 +31,7 @@ extension ControlOperations {
             operation(
                 "approveProposal", "POST", one + ":approve", tag: "Proposals",
                 summary: "Publishes a proposal, if the version that it was made over is still current",
-                parameters: [pretty], body: APIBody(["type": "object"], isRequired: false),
+                parameters: [pretty], body: APIBody(anyObject, isRequired: false),
                 answers: [.json("The proposal", .schema("Proposal"), headers: ["ETag"])],
                 errors: [400, 404, 409, 500, 504], action: .publish, about: template
             ) { call async throws(GoogleError) in try await call.publishableTemplate().approve(call) },
@@ -45,17 +45,14 @@ extension ControlOperations {
     }
 
     private static let proposal = APIAnswer.json("The proposal", .schema("Proposal"))
-    private static let text: JSONValue = ["type": "string"]
-    private static let moment: JSONValue = ["type": "string", "format": "date-time"]
-    private static let names: JSONValue = .listSchema(["type": "string"])
+    private static let names: JSONValue = .listSchema(text)
 
     static let proposalSchemas: JSONObject = [
         "Proposal": .objectSchema(
             [
-                "number": text, "state": .enumSchema(Proposal.State.allCases.map(\.rawValue)),
-                "stale": ["type": "boolean"], "baseVersion": text, "baseEtag": text, "createTime": moment,
-                "expireTime": moment, "publishTime": moment, "description": text, "urgent": ["type": "boolean"],
-                "origin": text,
+                "number": text, "state": .enumSchema(Proposal.State.allCases.map(\.rawValue)), "stale": flag,
+                "baseVersion": text, "baseEtag": text, "createTime": moment, "expireTime": moment,
+                "publishTime": moment, "description": text, "urgent": flag, "origin": text,
                 "author": .objectSchema(["principal": text, "name": text, "email": text], required: ["principal"]),
                 "decision": .objectSchema(
                     [

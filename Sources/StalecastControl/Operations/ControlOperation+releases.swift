@@ -62,15 +62,13 @@ extension ControlOperations {
                     "type": "object",
                     "properties": [
                         "reason": ["type": "string", "maxLength": 1024], "percent": number,
-                        "alerts": .listSchema(["type": "object"]),
+                        "alerts": .listSchema(anyObject),
                     ],
                 ], isRequired: false), answers: [release], errors: [400, 404, 409, 500, 503], action: .publish,
             about: template, run)
     }
 
     private static let release = APIAnswer.json("The release", .schema("Release"))
-    private static let text: JSONValue = ["type": "string"]
-    private static let moment: JSONValue = ["type": "string", "format": "date-time"]
 
     /// Parameters for the way a publish is released.
     static let releaseParameters: [APIParameter] = [
@@ -98,30 +96,28 @@ extension ControlOperations {
         .flag("supersede", "Take the place of a release that is open."),
     ]
 
-    private static let number: JSONValue = ["type": "number"]
-
     /// Reading of a gate. `value` and `limit` are in percent, but for the gate `prometheus`.
     private static let gate = JSONValue.objectSchema(
         [
             "name": text, "verdict": .enumSchema(["OK", "TOO_LITTLE", "TRIPPED"]), "value": number, "limit": number,
-            "told": number, "untold": number, "count": ["type": "integer"], "detail": text,
+            "told": number, "untold": number, "count": integer, "detail": text,
         ], required: ["name", "verdict"])
 
     /// Clients with an id that listen and were told; absent of a release that ended before the daemon began.
     private static let clients = JSONValue.recordSchema([
-        "told": ["type": "integer"], "fetched": ["type": "integer"], "failed": ["type": "integer"],
+        "told": integer, "fetched": integer, "failed": integer,
     ])
 
     static let releaseSchemas: JSONObject = [
         "Release": .recordSchema(
             [
                 "versionNumber": text, "baseVersionNumber": text,
-                "state": .enumSchema(Release.State.allCases.map(\.rawValue)), "percent": ["type": "number"],
+                "state": .enumSchema(Release.State.allCases.map(\.rawValue)), "percent": number,
                 "stages": .listSchema(
                     .objectSchema(
-                        ["percent": ["type": "number"], "reachedAt": moment, "sequence": text], required: ["percent"])),
-                "nextStepAt": moment, "successorVersionNumber": text, "policy": ["type": "object"],
-                "events": .listSchema(["type": "object"]), "clients": clients, "gates": .listSchema(gate),
+                        ["percent": number, "reachedAt": moment, "sequence": text], required: ["percent"])),
+                "nextStepAt": moment, "successorVersionNumber": text, "policy": anyObject,
+                "events": .listSchema(anyObject), "clients": clients, "gates": .listSchema(gate),
             ], optional: ["nextStepAt", "successorVersionNumber", "clients", "gates"])
     ]
 }

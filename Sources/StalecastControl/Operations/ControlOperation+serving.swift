@@ -32,9 +32,8 @@ extension ControlOperations {
             "topics": .listSchema(
                 .recordSchema(
                     [
-                        "name": ["type": "string"], "scopes": .listSchema(["type": "string"]),
-                        "keys": .listSchema(["type": "string"]),
-                        "subscribers": ["type": "object", "additionalProperties": ["type": "integer"]],
+                        "name": text, "scopes": .listSchema(text), "keys": .listSchema(text),
+                        "subscribers": ["type": "object", "additionalProperties": integer],
                     ], optional: ["keys"]))
         ]),
         "SendRequest": .objectSchema(
@@ -45,7 +44,7 @@ extension ControlOperations {
                         "topic": ["type": ["string", "null"], "examples": ["PUSH_RC"]],
                         "condition": ["type": ["string", "null"], "examples": ["'PUSH_RC' in topics"]],
                         "data": [
-                            "type": "object", "minProperties": 1, "additionalProperties": ["type": "string"],
+                            "type": "object", "minProperties": 1, "additionalProperties": text,
                             "examples": [["CONFIG_STATE": "STALE"]],
                         ],
                     ], required: ["data"]),
@@ -53,13 +52,12 @@ extension ControlOperations {
         "Messages": .recordSchema([
             "messages": .listSchema(
                 .recordSchema([
-                    "name": ["type": "string"], "time": ["type": "string", "format": "date-time"],
-                    "target": ["type": "string"], "keys": .listSchema(["type": "string"]),
+                    "name": text, "time": moment, "target": text, "keys": .listSchema(text),
                     "sender": .objectSchema(
-                        ["principal": ["type": "string"], "name": ["type": "string"], "email": ["type": "string"]],
+                        ["principal": text, "name": text, "email": text],
                         required: ["principal"]),
                 ]))
         ]),
-        "SentMessage": .recordSchema(["name": ["type": "string"]]),
+        "SentMessage": .recordSchema(["name": text]),
     ]
 }

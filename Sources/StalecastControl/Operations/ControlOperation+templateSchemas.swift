@@ -30,13 +30,12 @@ extension ControlOperations {
             "valueType": .enumSchema(["PARAMETER_VALUE_TYPE_UNSPECIFIED", "STRING", "BOOLEAN", "NUMBER", "JSON"]),
         ]),
         "ParameterValue": .objectSchema([
-            "value": text, "useInAppDefault": ["type": "boolean"], "personalizationValue": ["type": "object"],
-            "rolloutValue": ["type": "object"], "experimentValue": ["type": "object"],
+            "value": text, "useInAppDefault": flag, "personalizationValue": anyObject, "rolloutValue": anyObject,
+            "experimentValue": anyObject,
         ]),
         "Version": .objectSchema([
-            "versionNumber": text, "updateTime": ["type": "string", "format": "date-time"],
-            "updateUser": ["type": "object"], "description": text, "updateOrigin": text, "updateType": text,
-            "rollbackSource": text,
+            "versionNumber": text, "updateTime": moment, "updateUser": anyObject, "description": text,
+            "updateOrigin": text, "updateType": text, "rollbackSource": text,
         ]),
         "Versions": .objectSchema(["versions": .listSchema(.schema("Version")), "nextPageToken": text]),
         "VersionChoice": .objectSchema(["versionNumber": wantedVersion]),
@@ -46,8 +45,7 @@ extension ControlOperations {
         "Explanation": .recordSchema([
             "conditions": .listSchema(
                 .recordSchema([
-                    "name": text, "matched": ["type": "boolean"], "reason": text,
-                    "tests": .listSchema(["type": "object"]),
+                    "name": text, "matched": flag, "reason": text, "tests": .listSchema(anyObject),
                 ])),
             "parameters": .listSchema(
                 .objectSchema(["name": text, "value": text, "condition": text], required: ["name"])),
@@ -55,7 +53,6 @@ extension ControlOperations {
         ]),
     ]
 
-    private static let text: JSONValue = ["type": "string"]
     private static let wantedVersion: JSONValue = [
         "type": ["string", "integer"], "pattern": "^[1-9][0-9]{0,17}$", "minimum": 1, "maximum": .int(Int64.max),
         "examples": ["1"],

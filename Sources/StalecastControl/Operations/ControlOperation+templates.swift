@@ -14,7 +14,7 @@ extension ControlOperations {
                 "getServerTemplate", "GET", "/v1/projects/{project}/namespaces/firebase-server/serverRemoteConfig",
                 tag: "Templates", summary: "The server template with its conditions as trees, as Admin SDKs load it",
                 parameters: [pretty],
-                answers: [.json("The template", ["type": "object"], headers: ["ETag"], mayHave: unverified)],
+                answers: [.json("The template", anyObject, headers: ["ETag"], mayHave: unverified)],
                 about: .template(namespace: "firebase-server")
             ) { call async throws(GoogleError) in
                 try await call.template(namespace: "firebase-server").serverTemplate(call)
@@ -52,12 +52,12 @@ extension ControlOperations {
                     "If-Match", "The ETag the template was read with, or `*` for any.", schema: etag, isRequired: true),
                 .header(
                     "X-Stalecast-Urgent", "Clients are asked to fetch at once, whatever the herd window.",
-                    schema: ["type": "boolean"]), idempotencyKey, user, .flag("validateOnly", "Check, do not publish."),
+                    schema: flag), idempotencyKey, user, .flag("validateOnly", "Check, do not publish."),
                 .flag("propose", "Keep it for another person to approve; the answer is the proposal."),
                 .query(
                     "publishTime",
                     "Keep it as a proposal that publishes itself then, over the version that is current now; within 30 days.",
-                    schema: ["type": "string", "format": "date-time"]), pretty,
+                    schema: moment), pretty,
             ] + releaseParameters, body: APIBody(.schema("Template")),
             answers: [
                 .json(
@@ -149,5 +149,4 @@ extension ControlOperations {
     private static let versionNumber: JSONValue = [
         "type": "integer", "format": "int64", "minimum": 1, "maximum": .int(Int64.max),
     ]
-    private static let moment: JSONValue = ["type": "string", "format": "date-time"]
 }

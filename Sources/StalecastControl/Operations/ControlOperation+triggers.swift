@@ -24,16 +24,14 @@ extension ControlOperations {
             "description": .string(
                 "A CloudEvent (binary, structured or batched), the body of a first-generation Cloud Function, the "
                     + "envelope of a Pub/Sub push, a message of ours, or anything else, which only means: look."),
-            "type": "object",
-            "properties": ["versionNumber": ["type": ["string", "integer"]], "namespace": ["type": "string"]],
+            "type": "object", "properties": ["versionNumber": ["type": ["string", "integer"]], "namespace": text],
         ],
         "TriggerAnswer": .recordSchema([
             "events": .listSchema(
                 .recordSchema(
                     [
-                        "form": ["enum": ["cloudevent", "cloud_function", "pubsub", "plain"]], "id": ["type": "string"],
-                        "result": ["enum": ["looking", "duplicate", "known", "ignored"]],
-                        "scopes": .listSchema(["type": "string"]),
+                        "form": ["enum": ["cloudevent", "cloud_function", "pubsub", "plain"]], "id": text,
+                        "result": ["enum": ["looking", "duplicate", "known", "ignored"]], "scopes": .listSchema(text),
                     ], optional: ["id"]))
         ]),
     ]

@@ -15,24 +15,22 @@ extension ControlOperations {
         "WebhookAttempt": .objectSchema(
             [
                 "kind": text, "messageId": text, "namespace": text, "versionNumber": text,
-                "attempt": ["type": "integer", "minimum": 1], "startTime": time, "outcome": text,
-                "status": ["type": "integer"], "problem": text, "response": text,
-                "phasesMs": ["type": "object", "additionalProperties": ["type": "number"]], "nextAttemptTime": time,
+                "attempt": ["type": "integer", "minimum": 1], "startTime": moment, "outcome": text, "status": integer,
+                "problem": text, "response": text, "phasesMs": ["type": "object", "additionalProperties": number],
+                "nextAttemptTime": moment,
             ], required: ["kind", "attempt", "startTime", "outcome", "phasesMs"]),
         "WebhookAttempts": .objectSchema(
             ["attempts": .listSchema(.schema("WebhookAttempt")), "nextPageToken": text], required: ["attempts"]),
         "WebhookDeadLetter": .recordSchema(
             [
-                "id": text, "namespace": text, "versionNumber": text, "reason": text, "attempts": ["type": "integer"],
-                "lastStatus": ["type": "integer"], "moveTime": time,
+                "id": text, "namespace": text, "versionNumber": text, "reason": text, "attempts": integer,
+                "lastStatus": integer, "moveTime": moment,
             ], optional: ["lastStatus"]),
         "WebhookDeadLetters": .objectSchema(
             ["deadLetters": .listSchema(.schema("WebhookDeadLetter")), "nextPageToken": text], required: ["deadLetters"]
         ),
     ]
 
-    private static let text: JSONValue = ["type": "string"]
-    private static let time: JSONValue = ["type": "string", "format": "date-time"]
     private static let seconds: JSONValue = ["type": "string", "examples": ["15s"]]
 
     /// Settings that an owner decides.
@@ -50,7 +48,7 @@ extension ControlOperations {
         "addressProfile": .enumSchema(["public", "internal"]),
         "fcm": .objectSchema(["serviceAccountFile": text, "tokenUrl": text]),
         "verification": .objectSchema(["method": .enumSchema(["none", "challenge", "cloudevents"])]),
-        "description": ["type": "string", "maxLength": 256], "paused": ["type": "boolean"],
+        "description": ["type": "string", "maxLength": 256], "paused": flag,
         "signing": .objectSchema(["algorithm": .enumSchema(["hmac-sha256", "ed25519"]), "secret": text]),
     ]
 
@@ -59,26 +57,26 @@ extension ControlOperations {
         var object = webhookSettings
         for name in ["name", "id", "configuredAs", "etag"] { object[name] = text }
         object["origin"] = .enumSchema(["api", "configuration"])
-        object["createTime"] = time
-        object["updateTime"] = time
+        object["createTime"] = moment
+        object["updateTime"] = moment
         // `secret` is in the answer that made it alone: of a creation, a rotation, or an update to a format that signs.
         object["signing"] = .objectSchema([
-            "algorithm": text, "publicKey": text, "secret": text, "keys": .listSchema(["type": "object"]),
+            "algorithm": text, "publicKey": text, "secret": text, "keys": .listSchema(anyObject),
         ])
         object["state"] = .objectSchema(
             [
-                "name": .enumSchema(["active", "unverified", "paused", "failing", "disabled"]), "since": time,
+                "name": .enumSchema(["active", "unverified", "paused", "failing", "disabled"]), "since": moment,
                 "reason": text,
             ], required: ["name"])
         object["delivery"] = .objectSchema([
-            "consecutiveFailures": ["type": "integer"], "nextAttemptTime": time,
+            "consecutiveFailures": integer, "nextAttemptTime": moment,
             "lastFailure": .objectSchema(
-                ["time": time, "outcome": text, "status": ["type": "integer"], "problem": text, "response": text],
+                ["time": moment, "outcome": text, "status": integer, "problem": text, "response": text],
                 required: ["time", "outcome"]),
             "scopes": .listSchema(
                 .objectSchema([
-                    "namespace": text, "acknowledgedVersion": text, "currentVersion": text, "lag": ["type": "integer"],
-                    "owed": ["type": "integer"], "inFlight": ["type": "boolean"],
+                    "namespace": text, "acknowledgedVersion": text, "currentVersion": text, "lag": integer,
+                    "owed": integer, "inFlight": flag,
                 ])),
         ])
         // In a cluster: the other node that delivers, or why its status is not known; there is no `delivery` then.

@@ -44,7 +44,7 @@ extension ControlOperations {
 
     private static let delete = operation(
         "deleteWebhook", "DELETE", one(), tag: "Webhooks", summary: "Removes a webhook and everything owed to it",
-        parameters: [ifMatch], answers: [.json("It is gone", ["type": "object"])], errors: [400, 404, 409]
+        parameters: [ifMatch], answers: [.json("It is gone", anyObject)], errors: [400, 404, 409]
     ) { call async throws(GoogleError) in try await call.deleteWebhook() }
 
     private static let lists = [

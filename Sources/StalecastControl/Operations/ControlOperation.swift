@@ -48,6 +48,15 @@ package enum ControlOperations {
         triggerSchemas, keySchemas, daemonSchemas, clusterSchemas, consoleSchemas,
     ]
 
+    // MARK: Schemas of single values
+
+    static let text: JSONValue = ["type": "string"]
+    static let moment: JSONValue = ["type": "string", "format": "date-time"]
+    static let flag: JSONValue = ["type": "boolean"]
+    static let integer: JSONValue = ["type": "integer"]
+    static let number: JSONValue = ["type": "number"]
+    static let anyObject: JSONValue = ["type": "object"]
+
     /// A line. Without an action of its own it is `read` for what is asked with GET, else `manage`.
     static func operation(
         _ id: String, _ method: String, _ path: String, tag: String, summary: String, parameters: [APIParameter] = [],

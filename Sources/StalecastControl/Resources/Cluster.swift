@@ -109,20 +109,18 @@ extension Call {
         do throws(StoreError) { outcome = try await cluster.outcome(publish) } catch {
             throw GoogleError(503, "UNAVAILABLE", error.description).with("Retry-After", "5")
         }
-        var object: JSONObject = ["publishId": .string(publish)]
         switch outcome {
         case .committed(let made) where made.scope.project == project:
-            object["state"] = "COMMITTED"
-            object["namespace"] = .string(made.scope.namespace.description)
-            object["versionNumber"] = .string(String(made.number))
-            object["version"] = made.version?.metadata.json
-            object["etag"] = (made.version?.etag).map { .string($0) }
-        case .pending: object["state"] = "PENDING"
-        case .notCommitted: object["state"] = "NOT_COMMITTED"
+            return Answer([
+                "publishId": .string(publish), "state": "COMMITTED",
+                "namespace": .string(made.scope.namespace.description), "versionNumber": .string(String(made.number)),
+                "version": made.version?.metadata.json, "etag": (made.version?.etag).map { .string($0) },
+            ])
+        case .pending: return Answer(["publishId": .string(publish), "state": "PENDING"])
+        case .notCommitted: return Answer(["publishId": .string(publish), "state": "NOT_COMMITTED"])
         case .committed, .unknown:
             throw .notFound("The log has no publish \(publish) of this project, as far as this node knows.")
         }
-        return Answer(.object(object))
     }
 }
 
@@ -135,7 +133,7 @@ extension ControlOperations {
         operation(
             "newEpoch", "POST", "/v1/cluster:newEpoch", tag: "Cluster",
             summary: "Begins another history with the log as it is; nodes take it over, clients are reset",
-            body: APIBody(["type": "object"], isRequired: false),
+            body: APIBody(anyObject, isRequired: false),
             answers: [.json("The log's rules", .schema("LogMetadata"))], errors: [404, 503, 504], action: .operate
         ) { call async throws(GoogleError) in
             try await call.changeCluster { service async throws(ClusterService.Failure) in try await service.newEpoch()
@@ -144,7 +142,7 @@ extension ControlOperations {
         operation(
             "upgradeCluster", "POST", "/v1/cluster:upgrade", tag: "Cluster",
             summary: "Lets nodes write what this format has; older programs take no part any more",
-            body: APIBody(["type": "object"], isRequired: false),
+            body: APIBody(anyObject, isRequired: false),
             answers: [.json("The log's rules", .schema("LogMetadata"))], errors: [404, 503, 504], action: .operate
         ) { call async throws(GoogleError) in
             try await call.changeCluster { service async throws(ClusterService.Failure) in try await service.upgrade() }
@@ -160,33 +158,32 @@ extension ControlOperations {
         "Cluster": .recordSchema(
             [
                 "name": text, "node": text, "epoch": text, "head": text, "logHead": text, "publishId": text,
-                "ready": flag, "whole": flag, "unverifiedSeconds": ["type": "number"], "problem": text,
-                "advertise": text, "role": .enumSchema(["edge"]),
+                "ready": flag, "whole": flag, "unverifiedSeconds": number, "problem": text, "advertise": text,
+                "role": .enumSchema(["edge"]),
                 "charter": .recordSchema([
-                    "format": number, "minimumVersion": number, "prunedBelow": text, "frozen": flag,
+                    "format": integer, "minimumVersion": integer, "prunedBelow": text, "frozen": flag,
                 ]),
                 "etcd": .listSchema(
                     .objectSchema(
                         [
-                            "endpoint": text, "version": text, "isLeader": flag, "databaseBytes": number,
+                            "endpoint": text, "version": text, "isLeader": flag, "databaseBytes": integer,
                             "finding": text, "error": text,
                         ], required: ["endpoint"])),
                 "nodes": .listSchema(
                     .recordSchema(
                         [
                             "id": text, "version": text, "head": text, "configurationHash": text,
-                            "differs": .listSchema(text), "subscribers": number, "advertise": text,
-                            "role": .enumSchema(["edge"]), "etcdDelaySeconds": ["type": "number"],
-                            "unverifiedSeconds": number,
+                            "differs": .listSchema(text), "subscribers": integer, "advertise": text,
+                            "role": .enumSchema(["edge"]), "etcdDelaySeconds": number, "unverifiedSeconds": integer,
                         ], optional: ["differs", "advertise", "role", "etcdDelaySeconds", "unverifiedSeconds"])),
                 "gone": .listSchema(
                     .recordSchema(
                         [
-                            "id": text, "head": text, "goneSeconds": number, "advertise": text,
+                            "id": text, "head": text, "goneSeconds": integer, "advertise": text,
                             "role": .enumSchema(["edge"]),
                         ], optional: ["advertise", "role"])),
             ], optional: ["publishId", "problem", "advertise", "role", "charter"]),
-        "LogMetadata": .recordSchema(["epoch": text, "minimumVersion": number]),
+        "LogMetadata": .recordSchema(["epoch": text, "minimumVersion": integer]),
         "PublishOutcome": .objectSchema(
             [
                 "publishId": text, "state": .enumSchema(["COMMITTED", "PENDING", "NOT_COMMITTED"]), "namespace": text,
@@ -194,9 +191,6 @@ extension ControlOperations {
             ], required: ["publishId", "state"]),
     ]
 
-    private static let text: JSONValue = ["type": "string"]
-    private static let flag: JSONValue = ["type": "boolean"]
-    private static let number: JSONValue = ["type": "integer"]
 }
 
 extension GoogleError {

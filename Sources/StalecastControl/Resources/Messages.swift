@@ -38,11 +38,9 @@ extension Call {
     /// `GET messages`: who sent what to whom, newest first; all that is kept of the project.
     func listMessages() async throws(GoogleError) -> Answer {
         let project = try project()
-        let size = try query.integer("pageSize") ?? Int64(TemplateStore.mostMessages)
-        guard size > 0 else { throw .invalidField("pageSize", "pageSize must be greater than 0") }
+        let size = try pageSize(TemplateStore.mostMessages, most: TemplateStore.mostMessages)
         do {
-            let found = try await control.store.messages(
-                of: project, limit: Int(min(size, Int64(TemplateStore.mostMessages))))
+            let found = try await control.store.messages(of: project, limit: size)
             return Answer(["messages": .array(found.map { .object($0.json) })])
         } catch {
             throw OutcomeMapping().answer(to: error, commits: false, projectNumber: 0)
@@ -80,12 +78,11 @@ extension Call {
     private static func json(_ topic: TopicBinding, _ subscribers: [String: Int]) -> JSONValue {
         var counts: JSONObject = ["sse": 0, "poll": 0]
         for transport in subscribers.keys.sorted() { counts[transport] = subscribers[transport].map(JSONValue.int) }
-        var object: JSONObject = [
+        return [
             "name": .string(topic.name.description), "scopes": .array(topic.scopes.map { .string($0.description) }),
+            "keys": topic.keys.isEmpty ? nil : .array(topic.keys.map { .string($0.description) }),
+            "subscribers": .object(counts),
         ]
-        if !topic.keys.isEmpty { object["keys"] = .array(topic.keys.map { .string($0.description) }) }
-        object["subscribers"] = .object(counts)
-        return .object(object)
     }
 }
 

@@ -5,8 +5,13 @@ import StalecastWebhooks
 package import StalecastWire
 
 extension Call {
-    func json(_ object: JSONObject) -> Answer {
-        Answer(contentType: Answer.jsonType, body: JSONValue.object(object).encoded(wantsPretty ? .pretty : .utf8Line))
+    func json(_ object: JSONObject, etag: String? = nil) -> Answer { document(.object(object), etag: etag) }
+
+    /// Answers with a document, in several lines where the query asks for that.
+    func document(_ document: JSONValue, etag: String? = nil) -> Answer {
+        var answer = Answer(contentType: Answer.jsonType, body: document.encoded(wantsPretty ? .pretty : .utf8Line))
+        if let etag { answer.add("ETag", etag) }
+        return answer
     }
 
     private var book: RolloutTracker { control.hub.propagation }
@@ -63,9 +68,8 @@ extension Call {
         _ resource: TemplateResource, _ version: VersionNumber?, limit: Int
     ) async throws(GoogleError) -> [RolloutStatus] {
         let (scope, store) = (resource.scope, resource.store)
-        return try await resource.store { () async throws(StoreError) in
-            try await store.propagations(of: scope, version, limit: limit)
-        }.compactMap(RolloutStatus.init)
+        return try await resource.store(try await store.propagations(of: scope, version, limit: limit))
+            .compactMap(RolloutStatus.init)
     }
 
     /// `GET remoteConfig/propagation:list`: those in memory, then those in the store. What the store has of a version
@@ -102,13 +106,14 @@ extension Call {
         of resource: TemplateResource, _ rows: ArraySlice<RolloutStatus>
     ) async throws(GoogleError) -> [VersionNumber: [String]] {
         let (scope, store) = (resource.scope, resource.store)
-        let found = try await resource.store { () async throws(StoreError) in
-            try await store.newestChanges(of: scope, limit: rows.count)
-        }
+        let found = try await resource.store(try await store.newestChanges(of: scope, limit: rows.count))
         return Dictionary(found.compactMap { change in change.changedKeys.map { (change.version, $0) } }) { $1 }
     }
 
-    private func pageSize(_ usual: Int, most: Int) throws(GoogleError) -> Int {
+    /// The query's `pageSize`.
+    ///
+    /// - Parameter usual: counts where the query has none.
+    func pageSize(_ usual: Int, most: Int) throws(GoogleError) -> Int {
         let size = try query.integer("pageSize") ?? Int64(usual)
         guard size > 0 else { throw .invalidField("pageSize", "pageSize must be greater than 0") }
         return Int(min(size, Int64(most)))
@@ -239,9 +244,8 @@ extension Control {
         let newest = store.currentTemplates[resource.scope]?.version
         guard let version = version ?? newest else { return nil }
         let (scope, store) = (resource.scope, resource.store)
-        return try await resource.store { () async throws(StoreError) in
-            try await store.propagations(of: scope, version)
-        }.first.flatMap(RolloutStatus.init)?.ended(newest: newest)
+        return try await resource.store(try await store.propagations(of: scope, version)).first
+            .flatMap(RolloutStatus.init)?.ended(newest: newest)
     }
 }
 
@@ -259,20 +263,15 @@ extension ClientGroups {
 
 extension KnownClient {
     var json: JSONValue {
-        var object: JSONObject = [:]
-        object["client"] = id.map(JSONValue.string)
-        object["address"] = address.map { .string(Call.address($0)) }
-        if !app.isEmpty { object["app"] = .string(app) }
-        if !sdk.isEmpty { object["sdk"] = .string(sdk) }
-        if held > 0 { object["held"] = .string(String(held)) }
-        if active > 0 { object["active"] = .string(String(active)) }
-        object["behindSince"] = behindSince.map { .string($0.description) }
         let seen = Timestamp.now().microseconds - Int64(secondsUnseen * 1e6)
-        object["lastSeen"] = .string(Timestamp(microseconds: seen).description)
-        object["live"] = .bool(isLive)
-        object["state"] = .string(state.rawValue)
-        if !error.isEmpty { object["error"] = .string(error) }
-        return .object(object)
+        return [
+            "client": id.map(JSONValue.string), "address": address.map { .string(Call.address($0)) },
+            "app": app.isEmpty ? nil : .string(app), "sdk": sdk.isEmpty ? nil : .string(sdk),
+            "held": held > 0 ? .string(String(held)) : nil, "active": active > 0 ? .string(String(active)) : nil,
+            "behindSince": behindSince.map { .string($0.description) },
+            "lastSeen": .string(Timestamp(microseconds: seen).description), "live": .bool(isLive),
+            "state": .string(state.rawValue), "error": error.isEmpty ? nil : .string(error),
+        ]
     }
 }
 
@@ -295,16 +294,13 @@ extension RolloutStatus {
     ]
 
     func json(hasCurve: Bool) -> JSONObject {
-        var object: JSONObject = ["versionNumber": .string(String(version))]
-        object["previousVersionNumber"] = previous.map { .string(String($0)) }
-        object["announceTime"] = .string(announceTime.description)
-        object["ageSeconds"] = .double(ageSeconds)
-        object["state"] = .string(state.rawValue)
-        object["partial"] = .bool(isPartial)
-        object["fetchWindowMs"] = .int(fetches.windowMs)
-        object["streams"] = streams.json
-        object["clients"] = clients.json
-        object["times"] = ["sent": sent.json, "fetched": fetched.json, "active": active.json]
+        var object: JSONObject = [
+            "versionNumber": .string(String(version)), "previousVersionNumber": previous.map { .string(String($0)) },
+            "announceTime": .string(announceTime.description), "ageSeconds": .double(ageSeconds),
+            "state": .string(state.rawValue), "partial": .bool(isPartial), "fetchWindowMs": .int(fetches.windowMs),
+            "streams": streams.json, "clients": clients.json,
+            "times": ["sent": sent.json, "fetched": fetched.json, "active": active.json],
+        ]
         guard isFromMemory else { return object }
         object["counted"] = .bool(isCounted)
         if hasCurve, !isPartial { object["curve"] = curve }

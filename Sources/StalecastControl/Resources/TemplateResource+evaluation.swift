@@ -9,10 +9,7 @@ extension TemplateResource {
     func serverTemplate(_ call: Call) async throws(GoogleError) -> Answer {
         try await read(nil, call) { version in
             let json = ServerTemplate.json(version?.template ?? .empty, version: version?.metadata)
-            var answer = Answer(
-                contentType: Answer.jsonType, body: json.encoded(call.wantsPretty ? .pretty : .utf8Line))
-            answer.add("ETag", version?.etag ?? etag(0))
-            return answer
+            return call.document(json, etag: version?.etag ?? etag(0))
         }
     }
 
@@ -29,10 +26,7 @@ extension TemplateResource {
                 throw .notFound("Requested entity was not found: \(scope) has no template yet.")
             }
             let json = try await Self.explanation(version.template, TemplateKind(namespace: scope.namespace), context)
-            var answer = Answer(
-                contentType: Answer.jsonType, body: json.encoded(call.wantsPretty ? .pretty : .utf8Line))
-            answer.add("ETag", version.etag)
-            return answer
+            return call.document(json, etag: version.etag)
         }
     }
 

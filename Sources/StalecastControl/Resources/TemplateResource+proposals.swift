@@ -27,21 +27,18 @@ extension TemplateResource {
     /// `PUT remoteConfig?propose=true` or `publishTime`: everything a publish checks, and a proposal instead of a version.
     func propose(_ publish: Publish, at publishTime: Timestamp?, _ call: Call) async throws(GoogleError) -> Answer {
         call.note.act("proposeTemplate")
-        let proposal = try await store(commits: true) { () async throws(StoreError) in
-            try await store.propose(publish, by: call.person, at: publishTime)
-        }
+        let proposal = try await store(
+            commits: true, try await store.propose(publish, by: call.person, at: publishTime))
         call.note.set("proposal", .string(String(proposal.number)))
         call.note.set("baseVersion", .string(String(proposal.base)))
         if let publishTime { call.note.set("publishTime", .string(publishTime.description)) }
         call.note.named(proposal.changedKeys)
-        return answer(proposal, call)
+        return call.json(json(proposal))
     }
 
     /// `GET remoteConfig/proposals?state=OPEN&pageSize=&pageToken=`: newest first.
     func listProposals(_ call: Call) async throws(GoogleError) -> Answer {
-        let size = try call.query.integer("pageSize") ?? Self.pageSize
-        guard size > 0 else { throw .invalidField("pageSize", "pageSize must be greater than 0") }
-        let limit = Int(min(size, Self.mostPageSize))
+        let limit = try call.pageSize(100, most: 300)
         let first = try call.query.integer("pageToken") ?? .max
         let isOpen: Bool
         switch call.query["state"] {
@@ -49,17 +46,12 @@ extension TemplateResource {
         case Proposal.State.open.rawValue?: isOpen = true
         case .some: throw .invalidField("state", "state must be OPEN, or left out for all")
         }
-        let found = try await store { () async throws(StoreError) in
-            try await store.proposals(of: scope, isOpen: isOpen, from: first, limit: limit + 1)
-        }
-        var body: JSONObject = ["proposals": .array(found.prefix(limit).map { .object(json($0)) })]
-        if found.count > limit { body["nextPageToken"] = .string(String(found[limit].number)) }
-        return Answer(
-            contentType: Answer.jsonType, body: JSONValue.object(body).encoded(call.wantsPretty ? .pretty : .utf8Line))
+        let found = try await store(try await store.proposals(of: scope, isOpen: isOpen, from: first, limit: limit + 1))
+        return call.json([
+            "proposals": .array(found.prefix(limit).map { .object(json($0)) }),
+            "nextPageToken": found.count > limit ? .string(String(found[limit].number)) : nil,
+        ])
     }
-
-    private static let pageSize: Int64 = 100
-    private static let mostPageSize: Int64 = 300
 
     /// `GET remoteConfig/proposals/{proposal}`: with its template while it is open, and what was published meanwhile.
     func getProposal(_ call: Call) async throws(GoogleError) -> Answer {
@@ -70,9 +62,7 @@ extension TemplateResource {
             let since = try await changes(since: proposal)
             object["changedSince"] = .array(since.map(JSONValue.string))
         }
-        return Answer(
-            contentType: Answer.jsonType,
-            body: JSONValue.object(object).encoded(call.wantsPretty ? .pretty : .utf8Line))
+        return call.json(object)
     }
 
     /// `POST remoteConfig/proposals/{proposal}:approve`: compare and set on the ETag it was made over.
@@ -88,9 +78,7 @@ extension TemplateResource {
             throw refusal(error)
         }
         call.note.published(version)
-        var answer = answer(try await self.proposal(call).proposal, call)
-        answer.add("ETag", version.etag)
-        return answer
+        return call.json(json(try await self.proposal(call).proposal), etag: version.etag)
     }
 
     /// `POST remoteConfig/proposals/{proposal}:reject` with `{"reason":"…"}`; its author may, too.
@@ -101,7 +89,7 @@ extension TemplateResource {
         do { try await store.reject(proposal.number, of: scope, by: call.person, reason: reason) } catch {
             throw refusal(error)
         }
-        return answer(try await self.proposal(call).proposal, call)
+        return call.json(json(try await self.proposal(call).proposal))
     }
 
     private static func reason(_ body: [UInt8]) throws(GoogleError) -> String {
@@ -118,7 +106,7 @@ extension TemplateResource {
         let name = call.names["proposal"]
         let found: (proposal: Proposal, template: Template?)?
         if let number = Int64(name), number > 0 {
-            found = try await store { () async throws(StoreError) in try await store.proposal(number, of: scope) }
+            found = try await store(try await store.proposal(number, of: scope))
         } else {
             found = nil
         }
@@ -126,12 +114,6 @@ extension TemplateResource {
             throw .notFound("Requested entity was not found: there is no proposal \(name.prefix(40)), or no longer.")
         }
         return found
-    }
-
-    private func answer(_ proposal: Proposal, _ call: Call) -> Answer {
-        Answer(
-            contentType: Answer.jsonType,
-            body: JSONValue.object(json(proposal)).encoded(call.wantsPretty ? .pretty : .utf8Line))
     }
 
     private func json(_ proposal: Proposal) -> JSONObject {
@@ -146,9 +128,7 @@ extension TemplateResource {
 
     /// Parameters that differ between its base and what is current.
     private func changes(since proposal: Proposal) async throws(GoogleError) -> [String] {
-        let base = try await store { () async throws(StoreError) in
-            try await store.version(proposal.base, of: scope)
-        }
+        let base = try await store(try await store.version(proposal.base, of: scope))
         guard base != nil || proposal.base == 0 else { return [] }
         return TemplateDifference.changedKeys(
             from: base?.template ?? .empty, to: store.currentTemplates[scope]?.template ?? .empty)

@@ -27,7 +27,7 @@ extension TemplateResource {
         let publishTime = try publishTime(call, publish)
         if proposes || publishTime != nil { return try await propose(publish, at: publishTime, call) }
         if call.needsApproval(scope.project) { throw .needsApproval(scope) }
-        let version = try await store(commits: true) { () async throws(StoreError) in try await store.publish(publish) }
+        let version = try await store(commits: true, try await store.publish(publish))
         call.note.published(version)
         if let reason = publish.reason { call.note.set("reason", .string(reason)) }
         if publish.staged != nil { call.note.set("release", "staged") }
@@ -37,7 +37,7 @@ extension TemplateResource {
     }
 
     private func validated(_ publish: Publish, pretty: Bool) async throws(GoogleError) -> Answer {
-        _ = try await store { () async throws(StoreError) in try store.check(publish) }
+        _ = try await store(try store.check(publish))
         let version: JSONValue? =
             publish.description.isEmpty ? nil : ["description": .string(publish.description)]
         var answer = answer(publish.template.json, version: version, etag: etag(0), pretty: pretty)
@@ -76,10 +76,10 @@ extension TemplateResource {
         let ifMatch = try call.ifMatch()
         let precondition = ifMatch == nil ? .any : try Publish.Precondition(ifMatch: ifMatch)
         let (user, origin, key) = (call.updateUser, call.updateOrigin, try call.idempotencyKey(for: scope))
-        let version = try await store(commits: true) { () async throws(StoreError) in
+        let version = try await store(
+            commits: true,
             try await store.rollback(
-                scope, to: target, if: precondition, user: user, origin: origin, idempotencyKey: key)
-        }
+                scope, to: target, if: precondition, user: user, origin: origin, idempotencyKey: key))
         call.note.published(version)
         if call.needsApproval(scope.project) {
             call.note.set("bypass", "approvals")

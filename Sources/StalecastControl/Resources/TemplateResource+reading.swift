@@ -45,25 +45,25 @@ extension TemplateResource {
     /// nil when the scope has no version yet and none is asked for.
     func version(_ wanted: VersionNumber?) async throws(GoogleError) -> StoredVersion? {
         guard let wanted else {
-            return try await store { () async throws(StoreError) in try await store.current(scope) }
+            return try await store(try await store.current(scope))
         }
-        return try await store { () async throws(StoreError) in
-            guard let version = try await store.version(wanted, of: scope) else { throw .unknownVersion(wanted) }
-            return version
-        }
+        return try await store(try await stored(wanted))
+    }
+
+    private func stored(_ wanted: VersionNumber) async throws(StoreError) -> StoredVersion {
+        guard let version = try await store.version(wanted, of: scope) else { throw .unknownVersion(wanted) }
+        return version
     }
 
     /// `GET remoteConfig:listVersions`: metadata, newest first; `{}` when there are no versions.
     func listVersions(_ call: Call) async throws(GoogleError) -> Answer {
         let wanted = try versionQuery(call.query)
         return try await call.fromNewest { () async throws(GoogleError) in
-            let page = try await store { () async throws(StoreError) in try await store.versions(of: scope, wanted) }
-            var body = JSONObject()
-            if !page.versions.isEmpty { body["versions"] = .array(page.versions.map(\.json)) }
-            if let next = page.next { body["nextPageToken"] = .string(String(next)) }
-            return Answer(
-                contentType: Answer.jsonType,
-                body: JSONValue.object(body).encoded(call.wantsPretty ? .pretty : .utf8Line))
+            let page = try await store(try await store.versions(of: scope, wanted))
+            return call.json([
+                "versions": page.versions.isEmpty ? nil : .array(page.versions.map(\.json)),
+                "nextPageToken": page.next.map { .string(String($0)) },
+            ])
         }
     }
 

@@ -54,9 +54,7 @@ extension TemplateResource {
     func listReleases(_ call: Call) async throws(GoogleError) -> Answer {
         let size = try call.query.integer("pageSize") ?? 20
         guard (1...100).contains(size) else { throw .invalidField("pageSize", "pageSize must be 1 to 100") }
-        let releases = try await store { () async throws(StoreError) in
-            try await store.releases(of: scope, limit: Int(size))
-        }
+        let releases = try await store(try await store.releases(of: scope, limit: Int(size)))
         return call.json(["releases": .array(releases.map { .object($0.json) })])
     }
 
@@ -93,10 +91,11 @@ extension TemplateResource {
         // Alertmanager sends the end of an alert to the same URL as its beginning.
         if action == .pause, Self.isEndOfAlert(call.body) { return try await getRelease(call) }
         let actor = call.principal?.actor ?? "stranger"
-        let release = try await store(commits: true) { () async throws(StoreError) in
+        let release = try await store(
+            commits: true,
             try await store.change(
                 releaseOf: scope, action, ReleaseDecision(by: actor, reason: reason, seen: try await seen(at: percent)))
-        }
+        )
         note(release, reason, call)
         return answer(release, call)
     }
@@ -105,11 +104,11 @@ extension TemplateResource {
     func rollBackRelease(_ call: Call) async throws(GoogleError) -> Answer {
         let (reason, percent) = (try Self.releaseReason(call.body), try Self.releasePercent(call.body))
         let (user, origin, actor) = (call.updateUser, call.updateOrigin, call.principal?.actor ?? "stranger")
-        let version = try await store(commits: true) { () async throws(StoreError) in
+        let version = try await store(
+            commits: true,
             try await store.rollBack(
                 releaseOf: scope, ReleaseDecision(by: actor, reason: reason, seen: try await seen(at: percent)),
-                user: user, origin: origin)
-        }
+                user: user, origin: origin))
         call.note.published(version)
         guard let release = store.release(of: scope) else { throw .notFound("Requested entity was not found.") }
         note(release, reason, call)

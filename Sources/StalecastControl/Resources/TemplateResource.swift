@@ -17,7 +17,7 @@ struct TemplateResource: Sendable {
 
     /// Runs something in the store and turns its error into Google's.
     func store<Value>(
-        commits: Bool = false, _ work: () async throws(StoreError) -> Value
+        commits: Bool = false, _ work: @autoclosure () async throws(StoreError) -> Value
     ) async throws(GoogleError) -> Value {
         do { return try await work() } catch {
             let mapping = OutcomeMapping(staleETagStatus: configuration.staleETagStatus)

@@ -35,19 +35,16 @@ struct WebhookQuestion: Sendable {
     // MARK: From node to node
 
     var json: JSONValue {
-        var object: JSONObject = [
-            "webhook": .string(webhook.description), "project": .string(project.description),
-        ]
-        switch subject {
+        let (webhook, project) = (JSONValue.string(webhook.description), JSONValue.string(project.description))
+        return switch subject {
         case .list(let list, let size, let place):
-            object["list"] = .string(list.rawValue)
-            object["size"] = .int(size)
-            object["place"] = place.map { .int($0) }
+            [
+                "webhook": webhook, "project": project, "list": .string(list.rawValue), "size": .int(size),
+                "place": place.map { .int($0) },
+            ]
         case .action(let action, let request):
-            object["action"] = .string(action.rawValue)
-            object["request"] = request
+            ["webhook": webhook, "project": project, "action": .string(action.rawValue), "request": request]
         }
-        return .object(object)
     }
 
     /// nil for what ``json`` did not make.
@@ -102,9 +99,7 @@ extension WebhookService {
                 return (page.letters.map(\.json), page.next)
             }
         }
-        var object: JSONObject = [list.rawValue: .array(items)]
-        if let next { object["nextPageToken"] = .string(String(next)) }
-        return .object(object)
+        return [list.rawValue: .array(items), "nextPageToken": next.map { .string(String($0)) }]
     }
 
     /// `{"state":…,"delivery":…}` of a webhook that is delivered to here; nil for another.

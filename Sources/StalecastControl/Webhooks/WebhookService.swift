@@ -142,14 +142,11 @@ extension Webhook {
 extension WebhookState {
     /// `{"name":…,"since":…,"reason":…}`.
     var json: JSONValue {
-        var object: JSONObject = ["name": .string(name)]
         switch self {
-        case .failing(let since): object["since"] = .string(since.description)
+        case .failing(let since): ["name": .string(name), "since": .string(since.description)]
         case .disabled(let reason, let since):
-            object["since"] = .string(since.description)
-            object["reason"] = .string(reason)
-        case .active, .unverified, .paused: break
+            ["name": .string(name), "since": .string(since.description), "reason": .string(reason)]
+        case .active, .unverified, .paused: ["name": .string(name)]
         }
-        return .object(object)
     }
 }

@@ -16,11 +16,11 @@ extension Call {
                 entries = Array(entries.drop { PageToken($0.webhook) <= last })
             }
             let shown = entries.prefix(size)
-            var object: JSONObject = ["webhooks": .array(await service.documents(shown))]
-            if shown.count < entries.count, let last = shown.last {
-                object["nextPageToken"] = .string(PageToken(last.webhook).text)
-            }
-            return .object(object)
+            let last = shown.count < entries.count ? shown.last : nil
+            return [
+                "webhooks": .array(await service.documents(shown)),
+                "nextPageToken": last.map { .string(PageToken($0.webhook).text) },
+            ]
         }
     }
 

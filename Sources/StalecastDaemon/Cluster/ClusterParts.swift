@@ -208,25 +208,23 @@ extension ClusterParts {
     /// The body of `/v1/cluster`.
     func json() async -> JSONValue {
         let follower = await node.follower
-        var object: JSONObject = [
+        return [
             "name": .string(name), "node": .string(node.name), "epoch": .string(store.epoch.description),
             "head": .string(String(follower.head.sequence)), "ready": .bool(follower.isReady),
             "whole": .bool(follower.isWhole), "etcd": .array(await members.json), "nodes": .array(nodes.json),
             "gone": .array(nodes.goneJSON),
             "logHead": .string(String(max(follower.head.sequence, await node.figures.newest))),
+            "publishId": follower.head.publish.map { .string($0.description) },
+            "advertise": cluster.advertise.map { .string($0) }, "role": isEdge ? "edge" : nil,
+            "unverifiedSeconds": .double(await node.unverified / .seconds(1)),
+            "problem": problem.map { .string($0) },
+            "charter": follower.logMetadata.map { logMetadata in
+                [
+                    "format": .int(LogMetadata.format), "minimumVersion": .int(logMetadata.minimumVersion),
+                    "prunedBelow": .string(String(logMetadata.prunedBelow)), "frozen": .bool(logMetadata.isFrozen),
+                ]
+            },
         ]
-        object["publishId"] = follower.head.publish.map { .string($0.description) }
-        object["advertise"] = cluster.advertise.map { .string($0) }
-        if isEdge { object["role"] = "edge" }
-        object["unverifiedSeconds"] = .double(await node.unverified / .seconds(1))
-        object["problem"] = problem.map { .string($0) }
-        object["charter"] = follower.logMetadata.map { logMetadata in
-            [
-                "format": .int(LogMetadata.format), "minimumVersion": .int(logMetadata.minimumVersion),
-                "prunedBelow": .string(String(logMetadata.prunedBelow)), "frozen": .bool(logMetadata.isFrozen),
-            ]
-        }
-        return .object(object)
     }
 
     /// Operations of the cluster that Control offers.

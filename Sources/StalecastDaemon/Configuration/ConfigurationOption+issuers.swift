@@ -133,16 +133,14 @@ extension ConfigurationReading {
     }
 
     private mutating func rules(_ node: Node, at path: String) -> [TokenIssuer.Rule] {
-        var rules: [TokenIssuer.Rule] = []
-        for (path, entry) in entries(of: node, at: path) {
+        entries(of: node, at: path).compactMap { path, entry in
             guard let entry = self.entry(entry, at: path, required: ["when"], optional: Self.grantKeys) else {
-                continue
+                return nil
             }
             let when = entry.fields["when"].flatMap { claims($0, at: "\(path).when") }
-            guard let grant = grant(entry), let when else { continue }
-            rules.append(TokenIssuer.Rule(when: when, grant: grant))
+            guard let grant = grant(entry), let when else { return nil }
+            return TokenIssuer.Rule(when: when, grant: grant)
         }
-        return rules
     }
 
     /// nil, with a note, when there are none or they are no texts.

@@ -35,13 +35,9 @@ extension ConfigurationOption {
 extension ConfigurationReading {
     /// Reads the list under `projects`; every problem is noted, entries with problems are left out.
     mutating func readProjects(_ node: Node) {
-        var projects: [Configuration.Project] = []
         var taken: [String: String] = [:]
-        for (path, entry) in entries(of: node, at: "projects") {
-            if let project = project(entry, at: path, &taken) { projects.append(project) }
-        }
+        configuration.projects = entries(of: node, at: "projects").compactMap { project($1, at: $0, &taken) }
         if entriesAreEmpty(node) { note("projects needs at least one project", at: "projects") }
-        configuration.projects = projects
     }
 
     private mutating func project(

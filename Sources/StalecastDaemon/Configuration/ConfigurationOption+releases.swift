@@ -41,12 +41,8 @@ extension ConfigurationOption {
 
 extension ConfigurationReading {
     mutating func readReleases(_ node: Node) {
-        var plans: [ReleasePlan] = []
         var taken: [Scope: String] = [:]
-        for (path, entry) in entries(of: node, at: "releases") {
-            if let plan = plan(entry, at: path, &taken) { plans.append(plan) }
-        }
-        configuration.releases = plans
+        configuration.releases = entries(of: node, at: "releases").compactMap { plan($1, at: $0, &taken) }
     }
 
     /// Plans that would never be followed.

@@ -31,12 +31,8 @@ extension ConfigurationReading {
     /// Reads the list under `topics`; every problem is noted, entries with problems are left out. Whether the scopes
     /// exist is checked when the projects are known.
     mutating func readTopics(_ node: Node) {
-        var topics: [TopicBinding] = []
         var taken: [TopicName: String] = [:]
-        for (path, entry) in entries(of: node, at: "topics") {
-            if let topic = topic(entry, at: path, &taken) { topics.append(topic) }
-        }
-        configuration.topics = topics
+        configuration.topics = entries(of: node, at: "topics").compactMap { topic($1, at: $0, &taken) }
     }
 
     /// - Parameter taken: the entries by name.

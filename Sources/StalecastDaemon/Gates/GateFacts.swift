@@ -181,13 +181,12 @@ extension GateReading {
     ///
     /// - Parameter state: the state after the action; for a rollback the line's version is added later.
     package func auditEntry(_ release: Release, _ state: Release.State) -> JSONObject {
-        var entry: JSONObject = [
+        [
             "actor": .string(Release.gatePrefix + name), "project": .string(release.scope.project.description),
             "namespace": .string(release.scope.namespace.description),
             "release": .string(String(release.version)), "state": .string(state.rawValue), "outcome": "ok",
+            "reason": detail.map(JSONValue.string),
+            "rollbackSource": state == .rolledBack ? .string(String(release.base)) : nil,
         ]
-        entry["reason"] = detail.map(JSONValue.string)
-        if state == .rolledBack { entry["rollbackSource"] = .string(String(release.base)) }
-        return entry
     }
 }

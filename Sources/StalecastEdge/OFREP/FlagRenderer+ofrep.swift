@@ -7,10 +7,10 @@ extension FlagRenderer.Piece {
     ///   - value: nil leaves it to the app.
     ///   - resolution: nil is the app's own value.
     init(_ key: String, _ value: JSONValue?, _ resolution: FlagResolution?) {
-        var flag: JSONObject = ["key": .string(key)]
-        flag["value"] = value
-        flag["reason"] = .string((resolution?.reason ?? .fallback).rawValue)
-        flag["variant"] = .string(resolution?.variant ?? FlagResolution.defaultVariant)
+        let flag: JSONObject = [
+            "key": .string(key), "value": value, "reason": .string((resolution?.reason ?? .fallback).rawValue),
+            "variant": .string(resolution?.variant ?? FlagResolution.defaultVariant),
+        ]
         self.init(JSONValue.object(flag).text(FlagRenderer.style))
     }
 

@@ -222,11 +222,10 @@ package final class TriggerService: Sendable {
 
         /// `{"form","id","result","scopes"}`, the id only when there is one.
         package var json: JSONValue {
-            var object: JSONObject = ["form": .string(event.form.rawValue)]
-            object["id"] = event.id.map(JSONValue.string)
-            object["result"] = .string(result.rawValue)
-            object["scopes"] = .array(scopes.map { .string($0.description) })
-            return .object(object)
+            [
+                "form": .string(event.form.rawValue), "id": event.id.map(JSONValue.string),
+                "result": .string(result.rawValue), "scopes": .array(scopes.map { .string($0.description) }),
+            ]
         }
     }
 
