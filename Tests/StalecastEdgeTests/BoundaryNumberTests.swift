@@ -18,6 +18,15 @@ import Testing
         }
     }
 
+    @Test func aVersionAboveTheHighestIsToldTheHighest() {
+        let error = #expect(throws: GoogleError.self) {
+            try StreamRequest(
+                kind: .poll, query: Array("topic=a&have=9223372036854775807".utf8), headers: StreamHeaders(),
+                maxTopics: 4)
+        }
+        #expect(error?.message.contains("0 to 9007199254740992") == true)
+    }
+
     @Test(arguments: boundaryNumbers) func numbersInABodyAreReadOrRefused(text: String) throws {
         for value in [text, "'\(text)'", "'\(text)-01-01T00:00:00Z'"] {
             let fields = "firstOpenTime:\(value),appVersion:\(value),customSignals:{s:\(value)}"

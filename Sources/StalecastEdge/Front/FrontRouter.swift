@@ -199,7 +199,10 @@ extension FrontRouter {
         func text(_ name: String) -> String { body[name]?.string ?? "" }
         guard let state = ClientReport.State(rawValue: text("state")),
             let version = body["versionNumber"]?.versionNumber
-        else { throw .invalidArgument("a report has versionNumber, and state: fetched, active or failed") }
+        else {
+            throw .invalidArgument(
+                "a report has versionNumber, 0 to \(VersionNumber.max), and state: fetched, active or failed")
+        }
         guard let client = ClientIdentity(text("client"), app: text("app"), sdk: text("sdk")) else {
             throw .invalidArgument("client is 1 to 128 characters of A-Z a-z 0-9 . _ ~ : @ -")
         }

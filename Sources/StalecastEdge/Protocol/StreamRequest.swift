@@ -223,7 +223,7 @@ extension StreamRequest {
 
     private static func version(_ text: String, _ name: String) throws(GoogleError) -> VersionNumber {
         guard let version = VersionNumber(text) else {
-            throw .invalidArgument("\(name) is a version number, 0 or more")
+            throw .invalidArgument("\(name) is a version number, 0 to \(VersionNumber.max)")
         }
         return version
     }
