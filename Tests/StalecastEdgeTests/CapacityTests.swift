@@ -89,7 +89,7 @@ import Testing
 }
 
 extension LiveEdge {
-    /// A stream that is told to come back a few times at most: each time that it asks makes room for the next.
+    /// Opens a stream, which is asked for up to 200 times: each refused request makes room for the next.
     fileprivate func streamInTheEnd() async throws -> RawClient {
         for _ in 0..<200 {
             let client = RawClient(port: port)
@@ -98,8 +98,8 @@ extension LiveEdge {
             if client.text.contains("event: synced") { return client }
             try await Task.sleep(for: .milliseconds(20))
         }
-        throw NeverLetIn()
+        throw NeverLetIn(description: "it was never let in, in 200 tries")
     }
 }
 
-private struct NeverLetIn: Error {}
+private struct NeverLetIn: Error, CustomStringConvertible { let description: String }

@@ -190,7 +190,6 @@ extension ControlOperations {
                 "versionNumber": text, "version": .schema("Version"), "etag": text,
             ], required: ["publishId", "state"]),
     ]
-
 }
 
 extension GoogleError {

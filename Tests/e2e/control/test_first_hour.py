@@ -268,7 +268,7 @@ def test_words_complete_themselves(place, tool, tmp_path, shell, words):
         asks += [f"COMP_WORDS=({' '.join(repr(word) for word in typed)}); COMP_CWORD={len(typed) - 1}; COMPREPLY=(); "
                  f"$(complete -p stalecast | sed 's/.*-F \\([^ ]*\\).*/\\1/') stalecast '{typed[-1]}' '{typed[-2]}'; "
                  "printf '%s\\n' \"${COMPREPLY[@]}\"" if shell == "bash" else f"complete -C 'stalecast {line}'", "echo =="]
-    # One for all: what it sources is long.
+    # One shell for all words: the script that it sources is long.
     done = subprocess.run([tool(shell), *(["--no-config"] if shell == "fish" else []), "-c", "\n".join(asks)], cwd=tmp_path,
                           env=place, capture_output=True, text=True, timeout=60)
     for (line, offered), answer in zip(words, done.stdout.split("==\n"), strict=False):

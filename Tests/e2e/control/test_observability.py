@@ -91,7 +91,7 @@ async def test_refused_connections_are_counted_and_told_when_to_come_back(launch
     for stream in streams:
         await stream.version_at_least(version)
     streams[0].close()
-    await eventually(lambda: daemon.metric("stalecast_connections"), len(streams) - 1)
+    assert await eventually(lambda: daemon.metric("stalecast_connections"), len(streams) - 1) == len(streams) - 1
     again = await Stream.open(daemon.edge)
     await again.synced()
 

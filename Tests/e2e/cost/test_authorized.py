@@ -8,7 +8,7 @@ import pytest
 
 from harness import configs
 from harness.daemon import LONG
-from harness.figures import record
+from harness.figures import alone_when_long, record
 from harness.keys import make_key
 from harness.swarm import Swarm
 from harness.templates import marked
@@ -55,6 +55,7 @@ async def test_a_delivery_to_who_is_known_costs_what_any_does(launch, half):
 STORM, STORMS = (9_000, 8) if LONG else (2_000, 3)
 
 
+@alone_when_long
 async def test_a_storm_of_clients_each_with_a_token_is_taken(launch, half, tmp_path):
     """After a restart all come at once, and nobody is known."""
     key = Key()
@@ -74,7 +75,7 @@ async def test_a_storm_of_clients_each_with_a_token_is_taken(launch, half, tmp_p
                 version = await daemon.client().publish(marked(name))
                 assert len(await asyncio.to_thread(swarm.message_times, version)) == STORM
             swarm.close()
-            await eventually(lambda: daemon.metric("stalecast_streams"), 0)
+            assert await eventually(lambda: daemon.metric("stalecast_streams"), 0) == 0
         daemon.stop()
     known = {name: statistics.median(values[1:]) for name, values in used.items()}
     record(f"storm of {STORM} tokens, {half}", anonymous=known["anonymous"], known=known["token"],

@@ -10,7 +10,7 @@ import pytest
 from harness import configs
 from harness.crowd import Crowd
 from harness.daemon import LONG
-from harness.figures import percentile, record
+from harness.figures import alone_when_long, percentile, record
 from harness.http1 import Broken
 from harness.poll import poll
 from harness.pressure import (fill_until_stalled, mean_between, memory_over, p99_of_one, publish_each,
@@ -45,6 +45,7 @@ SUSTAINED_SECONDS = 60 if LONG else 5
 GROWTH = 8 * MB
 
 
+@alone_when_long
 @pytest.mark.limit(240)
 async def test_sustained_publishes_cost_no_memory_and_everybody_ends_current(launch, half, crowd):
     daemon = launch(configs.many_connections(half), half=half)

@@ -11,7 +11,7 @@ import pytest
 
 from harness import configs, ports
 from harness.daemon import LONG
-from harness.figures import percentile, record
+from harness.figures import alone_when_long, percentile, record
 from harness.keys import make_key
 from harness.swarm import Swarm
 from harness.templates import marked
@@ -75,8 +75,9 @@ async def latencies(client, swarm):
     return sorted(found)
 
 
+@alone_when_long
 @pytest.mark.limit(600)
-async def test_a_flood_of_wrong_credentials_loses_nothing(launch, tmp_path, nginx, flood):
+async def test_a_flood_of_wrong_credentials_loses_nothing(request, launch, tmp_path, flood):
     (tmp_path / "keys").write_bytes(key_set(Key()))
     daemon, other = (launch(configs.config(edge={"maxConnectionsPerAddress": 0}, auth=auth(issuer(tmp_path / "keys"))))
                      for _ in range(2))
@@ -84,13 +85,13 @@ async def test_a_flood_of_wrong_credentials_loses_nothing(launch, tmp_path, ngin
     key, foreign = [(await make_key(one, watch))[1] for one in (daemon, other)]
     swarm = await asyncio.to_thread(Swarm, daemon.edge, STREAMS, fields=(f"Authorization: Bearer {key}",))
     client, seconds = daemon.client(), 0.25 * PUBLISHES + 2
-    kinds = {"none": None, "nginx": (nginx, "/", ["x"]), "healthz": (daemon.edge, "/healthz", ["x"]),
-             "wrong key": (daemon.edge, EVENTS, [f"Bearer {foreign}"]),
+    kinds = {"wrong key": (daemon.edge, EVENTS, [f"Bearer {foreign}"]),
              "junk": (daemon.edge, EVENTS, [f"Bearer {secrets.token_hex(20)}" for _ in range(5000)]),
              "forged": (daemon.edge, EVENTS, forged(int(RATE * seconds)))}
-    if not LONG:
-        # Figures need the others, too, and a machine for themselves.
-        kinds = {kind: kinds[kind] for kind in ("wrong key", "junk", "forged")}
+    if LONG:
+        # Figures set them beside other answers.
+        kinds |= {"none": None, "nginx": (request.getfixturevalue("nginx"), "/", ["x"]),
+                  "healthz": (daemon.edge, "/healthz", ["x"])}
     slowest = {kind: [] for kind in kinds}
     for _ in range(TURNS):
         for kind, target in kinds.items():

@@ -7,6 +7,7 @@ import pytest
 
 from harness import configs
 from harness.daemon import LONG
+from harness.figures import alone_when_long
 from harness.sse import Stream
 from harness.swarm import Swarm
 from harness.templates import marked, wide
@@ -16,6 +17,7 @@ SECONDS = 20 if LONG else 2
 MOST_OF_A_CORE = 0.05
 
 
+@alone_when_long
 @pytest.mark.limit(180)
 async def test_ten_thousand_idle_streams_cost_next_to_nothing(launch, half):
     daemon = launch(configs.many_connections(half), half=half)

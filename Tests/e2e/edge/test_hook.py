@@ -128,7 +128,7 @@ async def test_a_slow_backend_is_not_waited_for_and_not_flooded(guarded, backend
     assert set(answers) == {503} and 0 < sum(at < backend.times[0] + 0.9 for at in backend.times) <= 64
     stream = await fetch(guarded.edge, "/v1/events?topic=PUSH_RC", headers=[("Cookie", "x")])
     assert stream.status == 200 and b"retry:" in stream.body and b"event" not in stream.body
-    await eventually(lambda: poll(guarded), 401)
+    assert await eventually(lambda: poll(guarded), 401) == 401
 
 
 async def test_all_who_come_at_once_get_their_turn(guarded, backend):

@@ -94,7 +94,8 @@ class Browser:
         self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": scheme}])
 
     def advance(self, seconds):
-        """Lets the page's clock run ahead: its timers fire at once. The answer is what it asked for meanwhile."""
+        """Lets the page's clock run ahead: its timers fire at once. Returns the requests that it made meanwhile. Does not wait
+        for their answers: while one is under way the clock runs to its end."""
         before, self._is_ahead = len(self.requests), False
         self.call("Emulation.setVirtualTimePolicy", policy="advance", budget=1000 * seconds)
         while not self._is_ahead:
@@ -190,10 +191,10 @@ class Browser:
             self._hear(self._next())
 
     def _hear(self, event):
-        # What a page of a test before says last is nobody's.
+        # Ignores events of pages that an earlier test opened.
         if event.get("sessionId") not in self._pages:
             return
-        # An answer that nobody waits for any more has neither.
+        # A late answer to an abandoned call has neither method nor params.
         parameters = event.get("params", {})
         match event.get("method"):
             case "Runtime.exceptionThrown":

@@ -4,6 +4,15 @@ import json
 import os
 from pathlib import Path
 
+import pytest
+
+from harness.daemon import LONG
+
+
+def alone_when_long(test):
+    """Marks a test that in its full size keeps all processors busy, and measures."""
+    return pytest.mark.busy(test) if LONG else test
+
 
 def record(name, **figures):
     """Prints the figures and adds them to the file under the test's name."""

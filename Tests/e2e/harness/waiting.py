@@ -4,7 +4,7 @@ import asyncio
 
 
 async def eventually(read, wanted, timeout=30):
-    """Waits until a figure is as wanted: gauges follow a moment later. Who waits long asks four times a second."""
+    """Waits until a figure is as wanted: gauges follow a moment later. Asks fast at first, then four times a second."""
     clock, pause = asyncio.get_running_loop().time, 0.02
     deadline = clock() + timeout
     while (value := await read()) != wanted and clock() < deadline:
