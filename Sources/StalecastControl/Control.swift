@@ -147,7 +147,7 @@ package struct Control: Sendable {
             do throws(GoogleError) {
                 let call = Call(
                     control: self, head: request.head, names: names, principal: admission.principal, peer: peer,
-                    body: try RequestBody.inflated(request, cap: admission.maxBodyBytes))
+                    body: try RequestBody.inflated(request.body, cap: admission.maxBodyBytes))
                 guard canRecord(operation) else { throw .auditIsFull }
                 let check = { () throws(GoogleError) in try mustBeAnsweredHere(operation) }
                 guard let entry = auditEntry(of: operation, names, call) else {

@@ -58,18 +58,6 @@ struct GzipBodyTests {
         }
     }
 
-    @Test func anotherEncodingIsNamed() async throws {
-        try await ControlFixture.serving { server async throws in
-            let twice = Gzip.pack(Gzip.pack(template))
-            for (coding, body) in [("gzip, gzip", twice), ("gzip", [1, 2, 3]), ("br", [0x8B, 2, 0x80])] {
-                let headers = ["If-Match": "*", "Content-Encoding": coding]
-                let reply = try await server.send("PUT", path, headers, body: body)
-                #expect(reply.status == 400 && reply.text.contains("encode it with gzip, once"), "\(reply.text)")
-            }
-            #expect(server.store.head() == 0)
-        }
-    }
-
     @Test func chunkedGzipInSinglesIsInflated() async throws {
         try await ControlFixture.serving { server async throws in
             var request = Array(

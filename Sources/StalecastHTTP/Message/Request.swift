@@ -22,20 +22,6 @@ package struct Request: Sendable {
 /// A request's body as it was meant. gzip is found by its magic bytes whatever the headers say: Firebase's JS SDK
 /// declares gzip and sends plain text.
 package enum RequestBody {
-    /// Content of a request's body, which is JSON or nothing.
-    ///
-    /// - Parameter cap: the most bytes after inflation.
-    /// - Throws: as ``inflated(_:cap:)``, and 400 for a body of another encoding than gzip, or encoded twice.
-    package static func inflated(_ request: Request, cap: Int) throws(GoogleError) -> [UInt8] {
-        let body = try inflated(request.body, cap: cap)
-        let coding = request[field: "content-encoding"]?.lowercased() ?? "identity"
-        let first = body.first { !" \t\r\n".utf8.contains($0) }
-        guard coding != "identity", let first, !"{[\"-0123456789tfn".utf8.contains(first) else { return body }
-        throw .invalidArgument(
-            "The body is neither JSON nor JSON in gzip, although it has a Content-Encoding: encode it with gzip, once, "
-                + "or send it without.")
-    }
-
     /// Content of the body, inflated when it begins as gzip does.
     ///
     /// - Parameter cap: the most bytes after inflation.

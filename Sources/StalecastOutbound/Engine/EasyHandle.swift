@@ -131,7 +131,7 @@ final class EasyHandle {
         }
         if let shared = request.sharedBody {
             let isNew = lastBody != .lent
-            try check(stalecast_easy_lend_body(transfer, shared.memory.baseAddress, body.count, isNew))
+            try check(stalecast_easy_lend_body(transfer, shared.memory.baseAddress, shared.bytes.count, isNew))
             lastBody = .lent
         } else {
             let isNew = lastBody != .copied

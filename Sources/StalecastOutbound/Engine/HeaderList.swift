@@ -27,7 +27,7 @@ final class HeaderText {
     fileprivate struct Elements {
         private var text: [UInt8] = []
         private var starts: [UInt32] = []
-        /// Bytes from which libcurl may ask a server whether it wants the body.
+        /// Bytes above which `Expect` is taken away. libcurl sends it with bodies from 1 MiB; other versions may sooner.
         private static let longBody = 64 << 10
 
         /// False when memory is short.
@@ -47,8 +47,8 @@ final class HeaderText {
                 text.append(contentsOf: request.signatureLines)
                 text.append(0)
             }
-            // An empty value takes a header away: no 100-continue, which libcurl asks for with bodies from 1 MiB, and nothing
-            // that it would add for a form.
+            // An empty value takes a header away: no 100-continue for a long body, and nothing that libcurl would add for a
+            // form. Without a body it makes sure that there is a list.
             if request.body.map({ $0.count > Self.longBody }) ?? true { add("Expect:\0") }
             let hasContentType = request.sharedHeaders?.hasContentType ?? false
             if request.body != nil, !hasContentType, !request.headers.contains(where: \.isContentType) {

@@ -189,7 +189,10 @@ extension OutboundLoop {
     }
 
     private func complete(_ request: RunningRequest, _ code: CURLcode) {
-        if let last = running.popLast(), last !== request {
+        // A completion may have cancelled this one meanwhile.
+        guard running.indices.contains(request.place), running[request.place] === request else { return }
+        let last = running.removeLast()
+        if last !== request {
             last.place = request.place
             running[last.place] = last
         }

@@ -9,8 +9,8 @@ package struct OutboundRequest: Sendable {
     /// Header lines that the sender has made itself for this request, separated by `\r\n`; sent last.
     package var signatureLines: [UInt8] = []
     /// Nil sends no body.
-    package var body: [UInt8]?
-    /// The memory of ``body``, where other requests have the same; nil: it is copied.
+    package var body: [UInt8]? { didSet { sharedBody = nil } }
+    /// Body that other requests have as well, whose memory is lent; nil: ``body`` is copied.
     private(set) var sharedBody: OutboundBody?
     package var limits: OutboundLimits
     /// Rule for the addresses that may be dialled.
@@ -37,7 +37,10 @@ package struct OutboundRequest: Sendable {
     }
 
     /// Sends a body that other requests have as well.
-    package mutating func share(_ body: OutboundBody) { (self.body, sharedBody) = (body.bytes, body) }
+    package mutating func share(_ body: OutboundBody) {
+        self.body = body.bytes
+        sharedBody = body
+    }
 
     /// Requests with one key go to one host with the same certificates, and use each other's handles: those know the
     /// host's TLS session.
