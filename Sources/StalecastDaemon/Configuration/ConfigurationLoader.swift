@@ -9,8 +9,6 @@ package enum ConfigurationLoader {
 
     /// The name of standard input as `path`.
     package static let standardInput = "-"
-    /// Names in problems that stand for no file.
-    static let unnamed: Set = ["standard input", "defaults"]
     /// Content of standard input: it can be read once, and SIGHUP loads again.
     private static let piped = Mutex<[UInt8]?>(nil)
 

@@ -55,10 +55,13 @@ package struct ConfigurationProblems: Error, Sendable, Equatable, CustomStringCo
 
     package var description: String { problems.map(\.description).joined(separator: "\n") }
 
+    /// Names in problems that stand for no file.
+    private static let unnamed: Set = ["standard input", "defaults"]
+
     /// Path of the configuration file when something is wrong in it; nil when all is elsewhere, or nothing was a file.
     var file: String? {
         for problem in problems {
-            if case .file(let name, _) = problem.origin, !ConfigurationLoader.unnamed.contains(name) { return name }
+            if case .file(let name, _) = problem.origin, !Self.unnamed.contains(name) { return name }
         }
         return nil
     }

@@ -79,7 +79,8 @@ def search_and_follow(browser, console, daemon):
         for key in keys:
             browser.press(key)
         browser.press("Enter")
-        browser.shows(f"location.hash.startsWith('#/{place}')")
+        # The screen, and not its address alone: a page that begins closes the dialogs that are open.
+        browser.shows(f"location.hash.startsWith('#/{place}') && document.title.toLowerCase().startsWith('{place}')")
     control_k(browser)
     browser.type("nothing is called so")
     browser.press("Escape")
