@@ -176,6 +176,8 @@ struct Publishing {
     }
 
     /// Waits for the end of a release in stages.
+    ///
+    /// - Parameter report: without an answer of the server where this command did not publish the version.
     private func follow(_ version: Int64, _ report: PublishReport, _ wait: WaitOptions) async throws(CommandFailure) {
         if wait.isAboutClients, !output.isJSON {
             output.remark("stalecast: the scope is released in stages by default: waiting for the end of the release")
@@ -183,8 +185,13 @@ struct Publishing {
         let timeout = wait.timeout?.duration
         var outcome = try await ReleaseWait(api: api, output: output, timeout: timeout).run(version)
         if outcome.failure?.status == .timedOut, wait.onTimeout == .rollback {
-            let back = try await api.changeRelease("rollback", reason: "not released in time")
-            outcome.ending = "It was taken back: \(back.sentence())."
+            if report.after == nil {
+                outcome.ending =
+                    "It was not taken back: this command did not publish it. `stalecast release rollback` takes it back."
+            } else {
+                let back = try await api.changeRelease("rollback", reason: "not released in time")
+                outcome.ending = "It was taken back: \(back.sentence())."
+            }
         }
         if output.isJSON {
             var report = report

@@ -64,3 +64,12 @@ async def test_what_cannot_be_counted_is_refused_before_the_publish(launch):
     await asyncio.to_thread(cli, "publish", file, "--yes", "--wait", "90%", "--stage", "sent")
     for stream in streams:
         stream.close()
+
+
+def test_a_release_that_another_command_began_stays(launch):
+    cli = Cli(launch())
+    cli("publish", cli.file(marked("one")))
+    cli("publish", cli.file(marked("two")), "--stages", "10%,100%", "--every", "1h")
+    said = cli("set", "welcome_text=two", "--yes", "--wait", "--timeout", "500ms", "--on-timeout", "rollback", code=TIMED_OUT)
+    assert "nothing was published" in said and "`stalecast release rollback` takes it back" in said.err, (said, said.err)
+    assert cli.json("release")["state"] == "RAMPING"
