@@ -86,6 +86,7 @@ struct Publish: AsyncParsableCommand {
             api: api, before: before, content: template, options: options, allowsRemovals: allowRemovals,
             isMute: file == "-", wait: wait)
         publishing.audience = await api.audience(of: staging)
+        publishing.isStaged = checked.isStaged
         if validateOnly {
             return try publishing.report(checked, isCheck: true).write(to: options.output)
         }

@@ -49,6 +49,8 @@ struct Publishing {
     var isMute = false
     /// nil does not wait.
     var wait: WaitOptions?
+    /// The version is released in stages: the wait is for the end of the release, whatever --stage says.
+    var isStaged = false
     /// Clients that each stage would reach; nil where there are none, or the daemon cannot say.
     var audience: StageAudience?
 
@@ -91,11 +93,11 @@ struct Publishing {
 
     /// - Throws: ``CommandFailure`` where the stage to wait for cannot be counted; nothing is published then.
     private func judgeStage() async throws(CommandFailure) {
-        guard let stage = wait?.stage, stage == .fetched || stage == .active,
+        guard let wait, wait.isOfClients, !isStaged,
             let audience = try? await api.read("/audience")  // an older daemon has none: it refuses after the publish
         else { return }
         let (streams, anonymous) = (audience["streams"]?.int64 ?? 0, audience["unidentifiedStreams"]?.int64 ?? 0)
-        guard anonymous * 2 > streams else { return }
+        guard let stage = wait.stage, anonymous * 2 > streams else { return }
         throw CommandFailure(
             .refused,
             "\(PublishCounts.grouped(anonymous)) of \(PublishCounts.grouped(streams)) streams do not say whose they are, "

@@ -131,12 +131,18 @@ extension PublishingOptions {
         var edit = TemplateEdit(before.json)
         try body(&edit)
         let file = TemplateFile(.object(edit.document), named: "the changed template")
-        let publishing = Publishing(
+        var publishing = Publishing(
             api: api, before: before, content: try file.template(for: api.scope.namespace), options: self,
             allowsRemovals: true, wait: wait)
         if let proposing, proposing.isAsked {
             return try await publishing.propose(
                 file.request(description: description), ifMatch: before.etag, at: proposing.at?.time)
+        }
+        if wait?.isOfClients == true {
+            // What the server refuses it refuses again below.
+            let checked = try? await api.put(
+                file.request(description: description), ifMatch: before.etag, validateOnly: true)
+            publishing.isStaged = checked?.isStaged ?? false
         }
         try await publishing.run { () async throws(CommandFailure) in
             try await api.put(file.request(description: description), ifMatch: before.etag, validateOnly: false)

@@ -47,6 +47,9 @@ struct WaitOptions: ParsableArguments {
         share.map { $0 != Self.usualShare || stage != nil || minClients != 0 } ?? false
     }
 
+    /// Whether --stage is one of clients that say who they are.
+    var isOfClients: Bool { stage == .fetched || stage == .active }
+
     /// Prints how the wait ended.
     ///
     /// - Throws: `failure`, unless `--on-timeout warn` makes it a remark.

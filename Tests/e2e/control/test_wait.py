@@ -2,6 +2,7 @@
 
 import asyncio
 
+from harness import configs
 from harness.cli import REFUSED, TIMED_OUT, Cli
 from harness.keys import bearer
 from harness.sse import Stream
@@ -73,3 +74,18 @@ def test_a_release_that_another_command_began_stays(launch):
     said = cli("set", "welcome_text=two", "--yes", "--wait", "--timeout", "500ms", "--on-timeout", "rollback", code=TIMED_OUT)
     assert "nothing was published" in said and "`stalecast release rollback` takes it back" in said.err, (said, said.err)
     assert cli.json("release")["state"] == "RAMPING"
+
+
+async def test_where_releases_are_staged_by_default_the_stage_is_not_judged(launch):
+    plan = {"scope": "demo/firebase", "default": "staged", "stages": ["1%", "100%"], "every": "100ms", "bake": "0s"}
+    daemon = launch(configs.config(releases=[plan]))
+    await daemon.client().publish(marked("one"))
+    cli = Cli(daemon)
+    streams = [await Stream.open(daemon.edge) for _ in range(3)]
+    ways = [("publish", cli.file(marked("two"))), ("set", "welcome_text=three", "--yes")]
+    for version, words in enumerate(ways, start=2):
+        said = await asyncio.to_thread(cli, *words, "--wait", "--stage", "fetched")
+        assert f"the release of version {version} is over" in said, (said, said.err)
+        assert "waiting for the end of the release" in said.err, said.err
+    for stream in streams:
+        stream.close()
