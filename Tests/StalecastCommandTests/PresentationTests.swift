@@ -93,6 +93,22 @@ import stalecast
         #expect(lines(known).contains("6 clients left before being told"))
     }
 
+    /// The daemon counts a stream of several topics for each, and a client's streams once.
+    @Test func streamsOfSeveralTopicsAreNotAnonymous() {
+        func anonymous(_ topics: [Int64], unidentified: Int64?) -> [Int64] {
+            let counts = PublishCounts.anonymous([
+                "topics": .array(topics.map { ["streams": .int($0)] }),
+                "unidentifiedStreams": unidentified.map(JSONValue.int),
+            ])
+            return [counts.streams, counts.anonymous]
+        }
+        #expect(anonymous([4], unidentified: 3) == [4, 3])
+        #expect(anonymous([3, 3, 3], unidentified: 6) == [3, 0], "three named streams of three topics")
+        #expect(anonymous([10, 2], unidentified: 10) == [10, 8], "two named ones of two topics, and eight others")
+        #expect(anonymous([4], unidentified: nil) == [4, 0], "a node of a cluster does not say")
+        #expect(anonymous([], unidentified: 0) == [0, 0])
+    }
+
     @Test func aVersionForNobodyHasNoBar() {
         let reading = PropagationReading(
             rolloutStatus(["streams": ["audience": 0, "sent": 0], "clients": ["audience": 0]]))

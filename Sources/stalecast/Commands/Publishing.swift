@@ -96,7 +96,7 @@ struct Publishing {
         guard let wait, wait.isOfClients, !isStaged,
             let audience = try? await api.read("/audience")  // an older daemon has none: it refuses after the publish
         else { return }
-        let (streams, anonymous) = (audience["streams"]?.int64 ?? 0, audience["unidentifiedStreams"]?.int64 ?? 0)
+        let (streams, anonymous) = PublishCounts.anonymous(audience)
         guard let stage = wait.stage, anonymous * 2 > streams else { return }
         throw CommandFailure(
             .refused,
@@ -270,6 +270,16 @@ package struct PublishCounts {
         if sent < streams { parts.append("\(Self.grouped(streams - sent)) read too slowly and get it when they can") }
         if owed > 0 { parts.append(owed == 1 ? "1 webhook on its way" : "\(Self.grouped(owed)) webhooks on their way") }
         return parts.joined(separator: "; ")
+    }
+
+    /// Streams, and how many of them do not say whose they are, at least, from `GET remoteConfig/audience`. That counts a
+    /// stream of several topics for each of them, and a client's streams once.
+    package static func anonymous(_ audience: JSONValue) -> (streams: Int64, anonymous: Int64) {
+        let topics = (audience["topics"]?.array ?? []).map { min(max($0["streams"]?.int64 ?? 0, 0), 1 << 40) }
+        let streams = topics.max() ?? 0
+        guard let unidentified = audience["unidentifiedStreams"]?.int64 else { return (streams, 0) }
+        let named = max(0, topics.reduce(0, +) - max(0, unidentified))
+        return (streams, max(0, streams - named))
     }
 
     /// `1,204`.
