@@ -20,10 +20,10 @@ import Testing
     }
 
     private func verdict(
-        _ rolloutStatus: RolloutStatus, target: Double = 0.99, minClients: Int = 0, isNewest: Bool = true,
-        waited: Duration = .zero
+        _ rolloutStatus: RolloutStatus, stage: RolloutStatus.Stage = .fetched, target: Double = 0.99,
+        minClients: Int = 0, isNewest: Bool = true, waited: Duration = .zero
     ) -> PropagationGoal.Reason? {
-        PropagationGoal(stage: .fetched, target: target, minClients: minClients, timeout: .seconds(60))
+        PropagationGoal(stage: stage, target: target, minClients: minClients, timeout: .seconds(60))
             .verdict(on: rolloutStatus, isNewest: isNewest, waited: waited)
     }
 
@@ -56,6 +56,9 @@ import Testing
         #expect(verdict(status, isNewest: false) == .superseded, "they may have got the newer version only")
         status.state = .converged
         #expect(verdict(status, isNewest: false) == .reached, "they had it before the newer one came")
+        status.clients.active = 2
+        #expect(verdict(status, stage: .active) == .reached)
+        #expect(verdict(status, stage: .active, isNewest: false) == .superseded, "they may run the newer version only")
         #expect(verdict(rolloutStatus(audience: 2, fetched: 1), waited: .seconds(60)) == .timeout)
         #expect(verdict(rolloutStatus(audience: 2, fetched: 1), waited: .seconds(59)) == nil)
     }

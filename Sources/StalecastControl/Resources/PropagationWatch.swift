@@ -37,7 +37,8 @@ package struct PropagationGoal: Sendable, Hashable {
         if rolloutStatus.isCounted {
             if audience < minClients || (expected == 0 && audience > 0) { return .noAudience }
             // Clients with a newer version count as having this one: once there is one, their count says nothing of it.
-            let isExact = isNewest || rolloutStatus.state.isDone || !stage.isOfClients
+            // The state is of fetches.
+            let isExact = isNewest || !stage.isOfClients || stage == .fetched && rolloutStatus.state.isDone
             if isExact, Double(count) >= target * Double(expected) - 1e-9 { return .reached }
         }
         if !isNewest { return .superseded }
