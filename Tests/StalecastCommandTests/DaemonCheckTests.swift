@@ -86,6 +86,12 @@ struct DaemonCheckTests {
                 "newer certificate files of edge were refused at 2026-11-26T06:00:00Z: /etc/a.pem holds no certificate"
             ])
         #expect(commands(["certificates": [certificate]]) == ["stalecast tls check '/etc/a.pem'"])
+        let others: [JSONValue] = ["/etc/b.pem", "/etc/a.pem", "/etc/a"].map { file in
+            var other = certificate.object ?? [:]
+            other["certificate"] = .string(file)
+            return .object(other)
+        }
+        #expect(commands(["certificates": .array(others)]) == ["stalecast tls check '/etc/a.pem'"])
     }
 
     @Test func aNodeThatIsBehindIsNamed() {

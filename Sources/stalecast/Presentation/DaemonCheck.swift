@@ -88,14 +88,19 @@ package struct DaemonCheck {
     /// One for each listener whose newest files are not in force.
     private var refusedCertificates: [SystemCheck.Finding] {
         var listeners: Set<String> = []
-        return (status["certificates"]?.array ?? []).compactMap { certificate in
+        let certificates = status["certificates"]?.array ?? []
+        return certificates.compactMap { certificate in
             guard let refused = certificate["refused"], let listener = certificate["listener"]?.string,
                 listeners.insert(listener).inserted
             else { return nil }
             let (time, problem) = (refused["time"]?.string ?? "?", refused["problem"]?.string ?? "?")
+            let files = certificates.filter { $0["listener"]?.string == listener }.compactMap {
+                $0["certificate"]?.string
+            }
+            let file = files.filter { problem.contains($0) }.max { $0.count < $1.count } ?? files.first ?? "?"
             return finding(
                 "certificate", "newer certificate files of \(listener) were refused at \(time): \(problem)",
-                "stalecast tls check '\(certificate["certificate"]?.string ?? "?")'")
+                "stalecast tls check '\(file)'")
         }
     }
 
