@@ -27,8 +27,8 @@ package struct PropagationReading {
     /// Clients that left after they were told, without the version; all that left where the daemon does not say.
     private func lost(_ stage: String) -> Int64 { isOfClients(stage) ? clients(isVague ? "left" : "lost") : 0 }
 
-    /// Clients left, and a node of release 0.2.0 or before does not say whether they were told: shares are the least that
-    /// they can be.
+    /// Clients left, and release 0.2.0 or before, a node's or that of the store's row, did not count whether they were
+    /// told: shares are the least that they can be.
     private var isVague: Bool { json["clients"]?["lost"] == nil && clients("left") > 0 }
 
     /// Clients that came back after a restart of the daemon and have not said what they have.
@@ -71,7 +71,7 @@ package struct PropagationReading {
     private func departures(_ stage: String) -> String {
         let lost = lost(stage)
         if isVague, lost > 0 {
-            return "; \(PublishCounts.grouped(lost)) left, and an older node does not say whether after being told"
+            return "; \(PublishCounts.grouped(lost)) left, and release 0.2.0 did not count whether after being told"
         }
         return lost == 0 ? "" : "; \(PublishCounts.grouped(lost)) left after \(lost == 1 ? "it was" : "they were") told"
     }
