@@ -12,8 +12,9 @@ struct Doctor: AsyncParsableCommand {
             Looks at descriptors, the queue of new connections, connection tracking, memory, the clock, the disk, certificates, and the \
             names that sources and webhooks need. Of a daemon that runs, its limits count, else those of this shell; and the daemon \
             is asked for its readiness, versions of both ends, configuration, store, webhooks, sources and cluster. Where something \
-            needs you, the line below is the command. The exit code is 1 when something needs you. With --control or --context only \
-            that daemon is asked, which may run elsewhere.
+            needs you, the line below is the command. The exit code is 1 when something needs you. With --control or --context, and \
+            without --data and --config also with $STALECAST_CONTROL or a context in use, only that daemon is asked, which may run \
+            elsewhere.
 
             Examples:
               stalecast doctor
@@ -33,7 +34,7 @@ struct Doctor: AsyncParsableCommand {
 
     func run() async throws {
         let findings: [SystemCheck.Finding]
-        if connection.namesDaemon {
+        if asksOnlyDaemon {
             findings = await daemon(connection)
         } else {
             let loaded = try loadConfiguration()
@@ -42,6 +43,15 @@ struct Doctor: AsyncParsableCommand {
         }
         try report(findings)
         if findings.contains(where: { $0.command != nil }) { throw ExitCode(ExitStatus.refused.rawValue) }
+    }
+
+    /// Whether a daemon is named that may run elsewhere: by a flag, a variable or the context in use, as for all commands.
+    private var asksOnlyDaemon: Bool {
+        if connection.namesDaemon { return true }
+        // A broken contexts file is reported when the address is looked up.
+        guard config == nil, connection.data.path == nil, let surroundings = try? Surroundings.current.get()
+        else { return false }
+        return surroundings.value(.data) == nil && surroundings.value(.control) != nil
     }
 
     private func loadConfiguration() throws(CommandFailure) -> Configuration {

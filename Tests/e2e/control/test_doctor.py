@@ -129,6 +129,26 @@ def test_doctor_asks_the_daemon_of_the_configurations_directory(launch, tmp_path
     assert not doctor("--config", file, "--data", other)["daemon"]["isGood"], "the command line is stronger"
 
 
+def test_doctor_asks_the_daemon_that_all_commands_ask(launch, tmp_path):
+    daemon = launch()
+    token, control = str(daemon.data / "control.token"), f"http://127.0.0.1:{daemon.control}"
+
+    def asked(*words, **variables):
+        done = subprocess.run([BINARY, "doctor", "--json", *words], capture_output=True, text=True, check=False,
+                              cwd=tmp_path, env=environment(**{"HOME": str(tmp_path), **variables}))
+        return {each["subject"]: each["sentence"] for each in json.loads(done.stdout)["findings"]}
+
+    named = {"STALECAST_CONTROL": control, "STALECAST_TOKEN_FILE": token}
+    assert asked(**named)["daemon"] == f"the daemon answers at {control}" and "disk" not in asked(**named)
+    other = tmp_path / "other"
+    other.mkdir()
+    assert "disk" in asked("--data", str(other), **named) and "disk" in asked(**named, STALECAST_DATA=str(other))
+    contexts = tmp_path / ".config/stalecast/contexts.json"
+    contexts.parent.mkdir(parents=True)
+    contexts.write_text(json.dumps({"current": "prod", "contexts": {"prod": {"control": control, "tokenFile": token}}}))
+    assert asked()["daemon"] == f"the daemon answers at {control}" and "disk" not in asked()
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user: this check did not run")
 def test_doctor_does_not_call_a_daemon_stopped_that_it_may_not_see(tmp_path):
     private = tmp_path / "private"
