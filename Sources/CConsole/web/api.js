@@ -4,7 +4,7 @@ import {clock} from "./dom.js"
 /** Of `/console/session`. */
 export let session = {signedIn: false}
 const listeners = new Set()
-/** Hears "down", "up", "signedOut" and "left", which is signing out on purpose. */
+/** Hears "down", "up", then "back" or "signedOut", and "left", which is signing out on purpose. */
 export const observe = listener => listeners.add(listener)
 const tell = event => { for (const listener of listeners) listener(event) }
 
@@ -59,12 +59,12 @@ const ascii = text => text.replace(/[^\x20-\x7e]/g, "?")
 export const read = async (path, options) => (await api("GET", path, options)).json
 
 async function retry() {
-  while (isDown) {
+  do {
     await new Promise(resolve => setTimeout(resolve, 2000))
     if (document.hidden) continue
     try { await refresh() } catch { continue }
-    if (!session.signedIn) tell("signedOut")
-  }
+    tell(session.signedIn ? "back" : "signedOut")
+  } while (isDown)
 }
 
 // Who sits here

@@ -49,6 +49,7 @@ const cameBack = () => { try { return sessionStorage.getItem("stalecast-place") 
 
 function go() {
   if (!session.signedIn) return gate()
+  ending = undefined
   const {name, parameters, scope} = place()
   leave?.()
   leave = hear = undefined
@@ -183,7 +184,6 @@ function gate(sentence = ending) {
     try {
       await signIn({token: token.value.trim(), user: user.value.trim()})
       leftFrom(null)
-      ending = undefined
       go()
     } catch (error) {
       replace(problem, state("error", error.message))
@@ -199,7 +199,12 @@ function gate(sentence = ending) {
 }
 
 observe(event => {
-  if (event === "signedOut" && document.title !== "Sign in · Stalecast")
+  const isGate = document.title === "Sign in · Stalecast"
+  // That nobody answered is over, and who the issuers are is known now.
+  if (isGate && (event === "back" || event === "signedOut" && ending === new Silence().message)) {
+    ending = undefined
+    go()
+  } else if (event === "signedOut" && !isGate)
     gate("The session is over: it was signed out, it expired, its key or token is no longer good, or the daemon restarted, which ends a sign-in with an issuer. A draft you had is kept.")
   if (event === "left") gate("You are signed out.")
   if (event === "down" || event === "up") {
@@ -234,7 +239,7 @@ async function begin() {
     history.replaceState(null, "", location.pathname)
     try { await signIn({code}) } catch (error) { await refresh().catch(() => null); if (!session.signedIn) return gate(error.message) }
   } else {
-    try { await refresh() } catch (error) { gate(error.message) }
+    try { await refresh() } catch (error) { return gate(error.message) }
     // Where the sign-in with an issuer was begun.
     const back = session.signedIn && cameBack()
     if (back && !location.hash) history.replaceState(null, "", back)

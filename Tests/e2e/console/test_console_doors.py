@@ -121,3 +121,26 @@ def test_a_hidden_page_asks_for_nothing(launch, browser, console):
     browser.advance(1)
     browser.hear(1)  # answers under way: without them no timer runs, and nothing could be seen
     assert browser.advance(60) == []
+
+
+# Until `isAway` is false no request of the page reaches the daemon.
+AWAY = """{ const plain = window.fetch.bind(window); window.isAway = true
+    window.fetch = (...all) => window.isAway ? Promise.reject(new TypeError('away')) : plain(...all) }"""
+
+
+def test_a_page_that_was_opened_in_an_outage_goes_on_after_it(launch, browser, console):
+    daemon = launch()
+    console(daemon)
+    browser.call("Page.addScriptToEvaluateOnNewDocument", source=AWAY)
+    browser.reload()
+    said = "document.querySelector('.gate [role=status]')?.textContent ?? ''"
+    browser.shows(said, lambda text: text.startswith("The daemon does not answer"))
+    browser.evaluate("window.isAway = false")
+    browser.has("Sign out")
+    browser.evaluate("[...document.querySelectorAll('button')].find(b => b.textContent === 'Sign out').click()")
+    browser.has("You are signed out.")
+    browser.reload()
+    browser.shows(said, lambda text: text.startswith("The daemon does not answer"))
+    browser.evaluate("window.isAway = false")
+    browser.shows(said, lambda text: text == "")
+    browser.has("Token or key")
