@@ -130,6 +130,20 @@ private func client(_ name: String) -> ClientIdentity { ClientIdentity(name)! }
         #expect(odd.fetched == 0 && odd.failed == 0 && odd.errors == 1 << 32)
     }
 
+    @Test func aNodeThatDoesNotReportIsWaitedForAsLongAsItsScopesTake() throws {
+        let crowd = Crowd()
+        crowd.book.setNodes(["other"])
+        for number in 0..<200 {
+            let scope = Scope(project: try ProjectID("busy\(number)"), namespace: .firebase)
+            crowd.book.heard("other", of: scope, NodeRollouts(head: 0, []))
+        }
+        crowd.publish(1)
+        crowd.wait(29_000)
+        #expect(crowd.book.propagation(of: .demo)?.isCounted == false)
+        crowd.wait(2000)
+        #expect(crowd.book.propagation(of: .demo)?.isCounted == true)
+    }
+
     @Test func theLogsWindowIsAnnounced() {
         let node = Node()
         var change = TemplateChange.make(1)

@@ -109,9 +109,9 @@ extension StageTimes {
 struct OtherNodes {
     var reports: [String: [Scope: NodeRollouts]] = [:]
     var alive: Set<String> = []
-    /// Seconds after which a node that does not report a version is not waited for. Scopes take turns, so a report takes
-    /// the longer the more scopes there are; see ``SharedRollouts``.
-    private var patience: Double { 10 + Double(reports.values.map(\.count).max() ?? 0) / 2 }
+    /// Seconds after which a node that does not report a version is not waited for. Scopes take turns, at least
+    /// ten a second and mostly fifty; see ``SharedRollouts``.
+    private var patience: Double { 10 + Double(reports.values.map(\.count).max() ?? 0) / 10 }
 
     /// Reports of the nodes that live.
     func reports(of scope: Scope) -> [NodeRollouts] { alive.compactMap { reports[$0]?[scope] } }
