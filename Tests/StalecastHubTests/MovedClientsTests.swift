@@ -4,9 +4,13 @@ import Testing
 
 /// Clients that move from one node of a cluster to another while a version spreads.
 @Suite struct MovedClientsTests {
-    private static func tell(_ from: Crowd, _ to: Crowd) throws {
-        let records = from.book.takeForeignFetches()
-        for fetch in records { to.book.seenElsewhere(fetch) }
+    private static func tell(_ from: Crowd, _ to: Crowd, as node: String = "other") throws {
+        for told in from.book.takeForeignFetches() {
+            to.book.seenElsewhere(
+                RolloutTracker.ForeignFetch(
+                    key: told.key, scope: told.scope, fetched: told.fetched, active: told.active, isHere: told.isHere,
+                    node: node))
+        }
     }
 
     /// Two nodes; `goes` and `stays` listen at the first one and hear version 1 there.
@@ -70,6 +74,25 @@ import Testing
         a.book.setNodes([])
         #expect(a.clients().lost == 0)
         Self.wait(a)
+        #expect(a.clients().lost == 1)
+    }
+
+    @Test func onlyTheNodeWhereAClientListensSaysThatItLeft() throws {
+        let (a, b) = try Self.nodes()
+        a.book.setNodes(["other", "third"])
+        try Self.move(a, b)
+        let key = Crowd.client("goes").key(in: .demo)
+        func leaves(_ node: String) {
+            a.book.seenElsewhere(
+                RolloutTracker.ForeignFetch(key: key, scope: .demo, fetched: 0, active: 0, isHere: false, node: node))
+        }
+        Self.wait(a, b)
+        #expect(a.clients().lost == 0)
+        leaves("third")
+        a.book.setNodes(["other"])
+        Self.wait(a)
+        #expect(a.clients().lost == 0, "the other node lives, and the client listens there")
+        leaves("other")
         #expect(a.clients().lost == 1)
     }
 

@@ -107,6 +107,42 @@ private func client(_ name: String) -> ClientIdentity { ClientIdentity(name)! }
         await a.end()
     }
 
+    @Test func aClientIsWhereItsNodeLivesWhicheverOtherNodeEnds() async throws {
+        let records = MemoryRecords()
+        var nodes: [Node] = []
+        for name in ["a", "b", "c"] { nodes.append(try await Node(name, records)) }
+        let (a, b, c) = (nodes[0], nodes[1], nodes[2])
+        func isLive() -> Bool? {
+            a.hub.propagation.laggards(of: .demo, 2, stage: .fetched, limit: 1)?.clients.first?.isLive
+        }
+        func left(_ count: Int) async throws {
+            try await eventually {
+                await a.rollouts.share()
+                return a.membership.counts.all == count
+            }
+            await a.rollouts.share()
+        }
+        for node in nodes {
+            try await eventually { node.membership.counts.all == 3 && node.membership.lease != nil }
+            node.publish(1, streams: 0)
+            if node === a { a.join("moves") }
+            node.publish(2, streams: 0)
+            await node.rollouts.share()
+        }
+        a.hub.propagation.left([client("moves").key(in: .demo)], isPoll: false)
+        #expect(isLive() == false)
+        c.join("moves")
+        await c.rollouts.share()
+        try await eventually { isLive() == true }
+        await b.end()
+        try await left(2)
+        #expect(isLive() == true)
+        await c.end()
+        try await left(1)
+        #expect(isLive() == false)
+        await a.end()
+    }
+
     @Test func clientsOfAReleaseAreReported() async throws {
         let records = MemoryRecords()
         let (a, b) = try await Self.pair(records, isReleasing: true)

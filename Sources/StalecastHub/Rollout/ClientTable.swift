@@ -26,6 +26,8 @@ struct ClientTable {
         /// it the client went.
         var streams: UInt16 = 0
         var polls: UInt16 = 0
+        /// Number of the other node of the cluster at which it listens, as that node said last; 0: none is known.
+        var node: UInt16 = 0
         /// Number of fetches since the newest version, as counted for ``HerdExperience``.
         var fetches: UInt8 = 0
         /// Connected, or gone for less than ten seconds.
@@ -34,10 +36,9 @@ struct ClientTable {
         var isLeaving = false
         /// Another node of the cluster counts it among the clients that fetched its version.
         var isCountedElsewhere = false
-        /// It listens at another node of the cluster, as that node said last.
-        var isElsewhere = false
 
         var isLive: Bool { streams > 0 || polls > 0 }
+        var isElsewhere: Bool { node != 0 }
 
         /// Notes a fetch.
         ///

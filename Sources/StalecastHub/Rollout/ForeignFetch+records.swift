@@ -69,10 +69,10 @@ extension RolloutTracker.ForeignFetch {
         guard let document = JSONValue.ifValid(record), let node = document["node"]?.string, node != own else {
             return []
         }
-        return (document["seen"]?.array ?? []).flatMap { read($0, wins: node < own) }
+        return (document["seen"]?.array ?? []).flatMap { read($0, of: node, wins: node < own) }
     }
 
-    private static func read(_ row: JSONValue, wins: Bool) -> [RolloutTracker.ForeignFetch] {
+    private static func read(_ row: JSONValue, of node: String, wins: Bool) -> [RolloutTracker.ForeignFetch] {
         guard let scope = row["scope"]?.string.flatMap({ Scope($0.dropFirst()) }),
             let fetched = row["fetched"]?.versionNumber, let active = row["active"]?.versionNumber,
             let keys = row["keys"]?.string.flatMap({ Data(base64Encoded: $0) })
@@ -82,7 +82,7 @@ extension RolloutTracker.ForeignFetch {
             RolloutTracker.ForeignFetch(
                 key: bytes[start..<start + 8].reversed().reduce(UInt64(0)) { $0 << 8 | UInt64($1) }, scope: scope,
                 fetched: fetched, active: active, failed: row["failed"]?.versionNumber ?? 0,
-                isCounted: row["counted"]?.bool ?? true, isHere: row["here"]?.bool, wins: wins)
+                isCounted: row["counted"]?.bool ?? true, isHere: row["here"]?.bool, wins: wins, node: node)
         }
     }
 }

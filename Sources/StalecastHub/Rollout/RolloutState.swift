@@ -101,7 +101,7 @@ struct RolloutState {
         let number = names.number(of: topics, in: &table, at: tenths(now))
         let isNew = !table.entries[place].isLive
         table.entries[place].topics = number
-        table.entries[place].isElsewhere = false
+        table.entries[place].node = 0
         if isPoll { table.entries[place].polls += table.entries[place].polls == .max ? 0 : 1 }
         if !isPoll { table.entries[place].streams += table.entries[place].streams == .max ? 0 : 1 }
         table.entries[place].isPresent = true
@@ -200,7 +200,9 @@ struct RolloutState {
         if failures.hear(failed, of: foreignFetch.key, active: table.entries[place].active) {
             tell(place, foreignFetch.scope)
         }
-        if let isHere = foreignFetch.isHere { move(place, isElsewhere: isHere, at: now) }
+        if let isHere = foreignFetch.isHere {
+            move(place, to: names.number(ofNode: foreignFetch.node), isThere: isHere, at: now)
+        }
         guard foreignFetch.isCounted, before.fetched > 0, before.fetched >= fetched, !before.isCountedElsewhere else {
             return
         }
@@ -213,21 +215,23 @@ struct RolloutState {
 
     /// A client listens at another node, which it came to after the announcement, or has left that one too. Until then
     /// it is awaited here, where it belongs to the audience.
-    private mutating func move(_ place: Int, isElsewhere: Bool, at now: UInt64) {
+    private mutating func move(_ place: Int, to node: UInt16, isThere: Bool, at now: UInt64) {
         let entry = table.entries[place]
-        table.entries[place].isElsewhere = isElsewhere
-        if isElsewhere {
+        if isThere {
+            table.entries[place].node = node
             table.entries[place].seen = tenths(now)
             comeBack(place, names.scope(entry.scope), names.topics(entry.topics))
-        } else if entry.isElsewhere, !entry.isPresent {
-            part(place, at: now)
+        } else if entry.node == node {
+            table.entries[place].node = 0
+            if !entry.isPresent { part(place, at: now) }
         }
     }
 
-    /// Other nodes may be gone: clients that listened at one of them, and come to no other, are gone too.
-    mutating func forgetElsewhere(at now: UInt64) {
-        for place in table.entries.indices where table.entries[place].isElsewhere {
-            table.entries[place].isElsewhere = false
+    /// Nodes are gone: clients that listened at one of them, and come to no other, are gone too.
+    mutating func forgetElsewhere(_ nodes: Set<String>, at now: UInt64) {
+        let numbers = names.forget(nodes)
+        for place in table.entries.indices where numbers.contains(table.entries[place].node) {
+            table.entries[place].node = 0
             guard !table.entries[place].isLive, !table.entries[place].isLeaving else { continue }
             table.entries[place].isLeaving = true
             departures.append(table.keys[place], at: tenths(now))

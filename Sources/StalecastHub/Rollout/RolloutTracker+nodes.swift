@@ -18,13 +18,16 @@ extension RolloutTracker {
         package let isHere: Bool?
         /// Whether the node that tells goes on counting where two count the same client.
         package let wins: Bool
+        /// Node that tells; empty for this one.
+        package let node: String
 
         package init(
             key: UInt64, scope: Scope, fetched: VersionNumber, active: VersionNumber, failed: VersionNumber = 0,
-            isCounted: Bool = true, isHere: Bool? = nil, wins: Bool = false
+            isCounted: Bool = true, isHere: Bool? = nil, wins: Bool = false, node: String = ""
         ) {
             (self.key, self.scope, self.fetched, self.active) = (key, scope, fetched, active)
             (self.failed, self.isCounted, self.isHere, self.wins) = (failed, isCounted, isHere, wins)
+            self.node = node
         }
     }
 
@@ -57,12 +60,12 @@ extension RolloutTracker {
 
     /// These nodes live, besides this one. A node that is gone does not say which clients left it.
     package func setNodes(_ nodes: Set<String>) {
-        let hasLost = others { others in
+        let gone = others { others in
             defer { others.alive = nodes }
-            return !others.alive.isSubset(of: nodes)
+            return others.alive.subtracting(nodes)
         }
         let now = now
-        if hasLost { write { $0.forgetElsewhere(at: now) } }
+        if !gone.isEmpty { write { $0.forgetElsewhere(gone, at: now) } }
     }
 
     /// Whether other nodes live, as far as is known here.

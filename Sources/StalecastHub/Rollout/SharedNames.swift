@@ -1,11 +1,12 @@
 import StalecastWire
 
-/// Numbers of what many clients have in common: their scope, the set of their topics, their label.
+/// Numbers of what many clients have in common: their scope, the set of their topics, their label, their node.
 struct SharedNames {
     private var scopes: [Scope] = []
     private var scopeNumbers: [Scope: UInt16] = [:]
     private var topicSets = NumberedValues<Set<Topic.Index>>([])
     private(set) var labels = LabelList()
+    private var nodeNumbers: [String: UInt16] = [:]
     /// Time when sets and labels that no client has any more made room last.
     private var lastReclaim: UInt32?
 
@@ -15,6 +16,22 @@ struct SharedNames {
         scopes.append(scope)
         scopeNumbers[scope] = number
         return number
+    }
+
+    /// Returns the number of another node, from 1.
+    mutating func number(ofNode node: String) -> UInt16 {
+        if let number = nodeNumbers[node] { return number }
+        let taken = Set(nodeNumbers.values)
+        let number = (1..<UInt16.max).first { !taken.contains($0) } ?? .max
+        nodeNumbers[node] = number
+        return number
+    }
+
+    /// Lets go of nodes.
+    ///
+    /// - Returns: their numbers.
+    mutating func forget(_ nodes: Set<String>) -> Set<UInt16> {
+        Set(nodes.compactMap { nodeNumbers.removeValue(forKey: $0) })
     }
 
     func number(known scope: Scope) -> UInt16? { scopeNumbers[scope] }

@@ -14,7 +14,7 @@ extension VersionRollout {
             let entry = entries[place]
             // A client that moved to another node is of the audience there.
             if entry.isElsewhere, !entry.isLive { continue }
-            entries[place].isElsewhere = false
+            entries[place].node = 0
             guard entry.isPresent, hears[Int(entry.topics)] else { continue }
             clients.identifiedStreams += Int(entry.streams)
             guard entry.fetched < self.number else { continue }
