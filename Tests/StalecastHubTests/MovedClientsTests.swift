@@ -96,6 +96,41 @@ import Testing
         #expect(a.clients().lost == 1)
     }
 
+    @Test func clientsThatComeAgainInSilenceAreNotTold() throws {
+        let (a, b) = try Self.nodes()
+        a.wait(121_000)
+        _ = a.book.takeForeignFetches()
+        func comesBack(_ name: String, after milliseconds: UInt64) -> Int {
+            a.leave(name)
+            a.wait(milliseconds)
+            _ = a.clients()
+            a.join(name)
+            return a.book.takeForeignFetches().count
+        }
+        #expect((0..<50).map { _ in comesBack("stays", after: 1000) }.reduce(0, +) == 0)
+        #expect((0..<50).map { _ in comesBack("stays", after: 11_000) }.reduce(0, +) == 0, "it has the version")
+        #expect((0..<50).map { _ in comesBack("goes", after: 1000) }.reduce(0, +) == 0)
+        #expect(comesBack("goes", after: 11_000) == 1, "it is behind, and may have been elsewhere")
+        // Where it came to, it is told of, however late.
+        b.wait(200_000)
+        try Self.move(a, b)
+        #expect(comesBack("goes", after: 0) == 1, "it was elsewhere")
+        for node in [a, b] { node.publish(2) }
+        #expect(comesBack("stays", after: 1000) == 1, "a version was announced")
+    }
+
+    @Test func guestsThatGoAndHaveTheVersionAreNotTold() throws {
+        let (_, b) = try Self.nodes()
+        b.join("guest", have: 1)
+        b.join("late")
+        #expect(b.book.takeForeignFetches().count == 2)
+        for name in ["guest", "late"] { b.leave(name) }
+        b.wait(11_000)
+        _ = b.clients()
+        let late = Crowd.client("late").key(in: .demo)
+        #expect(b.book.takeForeignFetches().map(\.key) == [late])
+    }
+
     @Test func aClientThatMovedIsOfTheNextAudienceWhereItListens() throws {
         let (a, b) = try Self.nodes()
         try Self.move(a, b)

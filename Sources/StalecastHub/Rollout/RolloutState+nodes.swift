@@ -8,9 +8,23 @@ extension RolloutState {
     mutating func sight(_ place: Int, _ scope: Scope, hasLeft: Bool = false) {
         guard let last = rollouts[scope]?.last else { return }
         let entry = table.entries[place]
+        // Without an older version it is awaited nowhere.
+        if hasLeft, entry.fetched >= last.number { return }
         if entry.cohort & last.bit == 0 || entry.isCountedElsewhere || last.isPartial {
             tell(place, scope, hasLeft: hasLeft)
         }
+    }
+
+    /// Tells other nodes of a client that came: it may have left one of them, or been answered there. Streams and polls
+    /// come again all the time, and each sighting is written to etcd: later, only clients are told of that are behind
+    /// and were away or elsewhere.
+    ///
+    /// - Parameter before: its entry before it came.
+    mutating func tellOfArrival(_ place: Int, _ scope: Scope, before: ClientTable.Entry, at now: UInt64) {
+        guard let last = rollouts[scope]?.last, !before.isLive else { return }
+        let wasAway = !before.isPresent || before.isElsewhere
+        let isBehind = table.entries[place].fetched < last.number
+        if now < last.startedAt + Self.fresh || isBehind && wasAway { tell(place, scope) }
     }
 
     mutating func tell(_ place: Int, _ scope: Scope, hasLeft: Bool = false) {

@@ -11,6 +11,8 @@ struct RolloutState {
     static let memory: UInt32 = 25 * 36_000
     /// Time after which the word of a client that was not seen does not count.
     static let credence: UInt32 = 36_000
+    /// Nanoseconds after an announcement in which other nodes of a cluster are told all that is new: two minutes.
+    static let fresh: UInt64 = 120_000_000_000
 
     var table: ClientTable
     /// Oldest first.
@@ -99,7 +101,7 @@ struct RolloutState {
         let (client, scope, topics, isPoll) = (arrival.client, arrival.scope, arrival.topics, arrival.isPoll)
         guard let place = place(of: client, scope, address, at: now) else { return }
         let number = names.number(of: topics, in: &table, at: tenths(now))
-        let isNew = !table.entries[place].isLive
+        let before = table.entries[place]
         table.entries[place].topics = number
         table.entries[place].node = 0
         if isPoll { table.entries[place].polls += table.entries[place].polls == .max ? 0 : 1 }
@@ -107,8 +109,7 @@ struct RolloutState {
         table.entries[place].isPresent = true
         raise(place, scope, fetched: arrival.held, active: client.active ?? 0, at: now)
         let fetched = table.entries[place].fetched
-        // It may have left another node, or been answered there.
-        if isNew { tell(place, scope) }
+        tellOfArrival(place, scope, before: before, at: now)
         comeBack(place, scope, topics)
         for index in (rollouts[scope] ?? []).indices.reversed() {
             guard let rollout = rollouts[scope]?[index], rollout.sequence > arrival.head || rollout.isPartial else {

@@ -171,7 +171,6 @@ extension RolloutState {
         let label = names.labels[entry.label]
         let failure = failures[table.keys[place]]
         let wanted = rollout?.number ?? 0
-        let isLive = entry.isLive || entry.isElsewhere
         // A client in the version's audience holds an older version, even if it never named one.
         let isAwaited = rollout.map { !$0.isPartial && entry.cohort & $0.bit != 0 } ?? false
         let state: KnownClient.State =
@@ -179,6 +178,8 @@ extension RolloutState {
             ? .lost
             : failure != nil && entry.active < wanted
                 ? .failed : entry.fetched >= wanted ? .current : entry.fetched > 0 || isAwaited ? .behind : .unknown
+        // Other nodes do not say where clients go that have the newest version.
+        let isLive = entry.isLive || entry.isElsewhere && isAwaited && entry.fetched < wanted
         let missing = (rollouts[names.scope(entry.scope)] ?? []).first {
             entry.cohort & $0.bit != 0 && entry.fetched < $0.number
         }

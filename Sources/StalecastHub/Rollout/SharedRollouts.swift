@@ -21,7 +21,7 @@ package final class SharedRollouts: Sendable {
     /// Versions of a scope in its record.
     private static let newest = 4
     /// Seconds after an announcement in which a record is written each second; then each ten.
-    private static let fresh = 120.0
+    private static let fresh = Double(RolloutState.fresh) / 1e9
     private static let rarely = Duration.seconds(10)
     /// A node whose watch broke off is told when it has another within this time.
     private static let sightingLifetime = Duration.seconds(15)
