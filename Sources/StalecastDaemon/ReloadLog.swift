@@ -31,7 +31,8 @@ final class ReloadLog: Sendable {
         state.withLock { ($0.problem, $0.file) = ("\(error)", file) }
     }
 
-    /// `{"loadedAt","problem","file"}`, the latter only after a reload that was refused.
+    /// `{"loadedAt","problem","file"}`; `problem` only after a reload that was refused, `file` only where the problem is in
+    /// a file.
     var json: JSONValue {
         let newest = newest
         return [
