@@ -74,7 +74,7 @@ package struct SystemCheck {
             return Finding(subject: "store", sentence: "the store in \(configuration.data) can be read")
         } catch {
             let command =
-                if case .notAStore = error {
+                if case .damaged = error {
                     "stalecast restore FILE --data '\(configuration.data)'  # FILE: the newest backup"
                 } else { "ls -la '\(configuration.data)'" }
             return Finding(subject: "store", sentence: "the store cannot be read: \(error)", command: command)

@@ -145,7 +145,7 @@ enum BackupFile {
             try part.unsafeRead { part in
                 let finding = isThorough ? try String.fetchOne(part, sql: "PRAGMA integrity_check(1)") : "ok"
                 guard finding == "ok" else {
-                    throw StoreError.notAStore(
+                    throw StoreError.damaged(
                         "\(name) in \(path) is damaged (\(finding ?? "no answer")); use another backup")
                 }
                 if name == "webhooks.sqlite" { count = try Int.fetchOne(part, sql: "SELECT count(*) FROM webhook") }
@@ -175,7 +175,8 @@ extension BackupFile {
 extension TemplateStore {
     /// Says what a backup holds, having read all of it; nothing is changed. Blocks.
     ///
-    /// - Throws: ``StoreError/notAStore(_:)`` with what is wrong, ``StoreError/inaccessible(_:)``.
+    /// - Throws: ``StoreError/damaged(_:)`` or ``StoreError/notAStore(_:)`` with what is wrong,
+    ///   ``StoreError/inaccessible(_:)``.
     package static func verifyBackup(_ path: String) throws(StoreError) -> BackupSummary {
         guard FileOperation.exists(path) else {
             throw .inaccessible("there is no backup \(path); name the file that `stalecast backup` made")
@@ -191,7 +192,7 @@ extension TemplateStore {
             let sentence = "\(path) could not be read through, because its parts cannot be unpacked (\(error))"
             throw error.isNoSpace ? .diskFull("\(sentence); free some space") : .inaccessible(sentence)
         } catch {
-            throw .notAStore("\(path) is damaged (\(error)); use another backup")
+            throw .damaged("\(path) is damaged (\(error)); use another backup")
         }
     }
 }

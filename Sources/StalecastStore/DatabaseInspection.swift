@@ -13,12 +13,13 @@ enum DatabaseInspection {
 
     /// Looks at the first bytes only. The file must not be open in this process.
     ///
-    /// - Throws: ``StoreError/notAStore(_:)`` for anything that is not SQLite with our application id.
+    /// - Throws: ``StoreError/damaged(_:)`` for anything that is not SQLite, ``StoreError/notAStore(_:)`` for a database
+    ///   without our application id.
     static func recognise(_ path: String, advice: String = advice) throws(StoreError) {
         let header: [UInt8]
         do { header = try FileOperation.head(path, count: 100) } catch { throw .inaccessible("\(error)") }
         guard header.count == 100, header.starts(with: Array("SQLite format 3\0".utf8)) else {
-            throw .notAStore("\(path) is not a SQLite database; \(advice)")
+            throw .damaged("\(path) is not a SQLite database; \(advice)")
         }
         let applicationID = header[68..<72].reduce(UInt32(0)) { $0 << 8 | UInt32($1) }
         guard applicationID == Schema.applicationID else {
@@ -46,7 +47,7 @@ enum DatabaseInspection {
         } catch let error as StoreError {
             throw error
         } catch let error as DatabaseError where Self.meansDamage(error) {
-            throw .notAStore("\(path) is damaged (\(error.message ?? error.resultCode.description)); \(advice)")
+            throw .damaged("\(path) is damaged (\(error.message ?? error.resultCode.description)); \(advice)")
         } catch let error as DatabaseError where error.isNoSpace || error.mayMeanNoSpace(at: path) {
             throw .diskFull("no space to open the store \(path) (\(error)); free some and start again")
         } catch {
@@ -100,7 +101,7 @@ enum DatabaseInspection {
     private static func verifyPages(_ db: Database, _ path: String) throws {
         let finding = try String.fetchOne(db, sql: "PRAGMA quick_check(1)")
         guard finding == "ok" else {
-            throw StoreError.notAStore("\(path) is damaged (\(finding ?? "no answer")); \(advice)")
+            throw StoreError.damaged("\(path) is damaged (\(finding ?? "no answer")); \(advice)")
         }
     }
 
@@ -118,7 +119,7 @@ enum DatabaseInspection {
                        SELECT 1 FROM version WHERE version.scope = scope.id AND version.number = scope.latest))
                 """)
         guard isSound == true else {
-            throw StoreError.notAStore("\(path) is damaged (its counters contradict its versions); \(advice)")
+            throw StoreError.damaged("\(path) is damaged (its counters contradict its versions); \(advice)")
         }
     }
 }

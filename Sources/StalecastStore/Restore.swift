@@ -26,8 +26,8 @@ extension TemplateStore {
     /// - Parameters:
     ///   - above: numbers go on above this one at least: what clients of a store that is not in `directory` may hold.
     ///   - isRehearsal: nothing is changed.
-    /// - Throws: ``StoreError/notAStore(_:)`` for a backup that is none, ``StoreError/locked(_:)`` for a data directory
-    ///   in use, ``StoreError/diskFull(_:)``, ``StoreError/inaccessible(_:)``; the data directory's store is the old
+    /// - Throws: ``StoreError/damaged(_:)`` or ``StoreError/notAStore(_:)`` for a backup that is none,
+    ///   ``StoreError/locked(_:)`` for a data directory in use, ``StoreError/diskFull(_:)``, ``StoreError/inaccessible(_:)``; the data directory's store is the old
     ///   one then, unless the sentence says otherwise.
     package static func restore(
         from path: String, to directory: String, above: VersionNumber = 0, isRehearsal: Bool = false,

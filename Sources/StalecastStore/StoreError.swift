@@ -51,8 +51,10 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     case unavailable(String)
     /// A read failed; publishes may still work.
     case readFailed(String)
-    /// The file is not a store this program may open: foreign, damaged, or newer. It was not changed.
+    /// The file is not a store this program may open: foreign, newer, or without its log. It was not changed.
     case notAStore(String)
+    /// The store, or the backup, is damaged or lost; nothing was changed. A backup takes its place.
+    case damaged(String)
     /// Another process holds the data directory.
     case locked(String)
     /// The data directory or a file in it cannot be made, opened or written.
@@ -101,8 +103,8 @@ package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
         case .keyReused(let number):
             "the idempotency key was used for version \(number), and this is another request; nothing was committed"
         case .diskFull(let sentence), .outcomeUnknown(let sentence), .unavailable(let sentence),
-            .readFailed(let sentence), .notAStore(let sentence), .locked(let sentence), .inaccessible(let sentence),
-            .misconfigured(let sentence), .alreadyExists(let sentence):
+            .readFailed(let sentence), .notAStore(let sentence), .damaged(let sentence), .locked(let sentence),
+            .inaccessible(let sentence), .misconfigured(let sentence), .alreadyExists(let sentence):
             sentence
         }
     }

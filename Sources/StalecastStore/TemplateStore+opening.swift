@@ -5,9 +5,9 @@ extension TemplateStore {
     /// Opens the store in `configuration.directory`, or makes an empty one. Blocks; takes well under a second.
     ///
     /// - Parameter log: hears of what an operator should know; called on any thread.
-    /// - Throws: ``StoreError/locked(_:)`` when the directory is in use, ``StoreError/notAStore(_:)`` for a foreign,
-    ///   damaged or newer file (which stays as it is), ``StoreError/diskFull(_:)``, ``StoreError/inaccessible(_:)``,
-    ///   ``StoreError/misconfigured(_:)``.
+    /// - Throws: ``StoreError/locked(_:)`` when the directory is in use, ``StoreError/notAStore(_:)`` for a foreign
+    ///   or newer file and ``StoreError/damaged(_:)`` for a damaged or lost one (which stay as they are),
+    ///   ``StoreError/diskFull(_:)``, ``StoreError/inaccessible(_:)``, ``StoreError/misconfigured(_:)``.
     package static func open(
         _ configuration: StoreConfiguration, log: @escaping @Sendable (TemplateStore.LogLine) -> Void = { _ in }
     ) throws(StoreError) -> TemplateStore {
@@ -83,7 +83,7 @@ extension TemplateStore {
     private static func refuseLoss(_ directory: DataDirectory, _ mark: HighWaterMark.Finding) throws {
         let advice = "put it back, restore a backup, or start with --begin-empty to begin without its versions"
         if try !directory.replaced(directory.database).isEmpty {
-            throw StoreError.notAStore(
+            throw StoreError.damaged(
                 "\(directory.database) is missing, and one that a restore replaced is there: if that was cut off, run it again; or \(advice)"
             )
         }
@@ -91,10 +91,10 @@ extension TemplateStore {
         case .missing: return
         case .mark(let mark) where mark.head == 0: return
         case .mark(let mark):
-            throw StoreError.notAStore(
+            throw StoreError.damaged(
                 "\(directory.database) is missing, and it held \(mark.head) commits (is its disk mounted?); \(advice)")
         case .damaged:
-            throw StoreError.notAStore(
+            throw StoreError.damaged(
                 "\(directory.database) is missing, although the file highwater shows that there was one; \(advice)")
         }
     }
@@ -189,7 +189,7 @@ extension TemplateStore {
 
     static func identity(_ db: Database) throws -> (Epoch, CommitSequence) {
         guard let row = try Row.fetchOne(db, sql: "SELECT epoch, head FROM store"), let epoch = Epoch(row["epoch"])
-        else { throw StoreError.notAStore("the database has no epoch; restore a backup or choose another --data") }
+        else { throw StoreError.damaged("the database has no epoch; restore a backup or choose another --data") }
         return (epoch, CommitSequence(row["head"] as Int64))
     }
 
@@ -225,7 +225,7 @@ extension TemplateStore {
             .inaccessible("cannot open the store in \(directory.path): \(cause(error))")
         case is FileOperation.Failure: .inaccessible("cannot open the store in \(directory.path): \(error)")
         default:
-            .notAStore(
+            .damaged(
                 "\(directory.database) is damaged (\((error as? DatabaseError).map(cause) ?? "\(error)")); restore a backup "
                     + "or choose another --data")
         }

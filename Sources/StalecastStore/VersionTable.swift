@@ -156,7 +156,7 @@ enum VersionTable {
         while let row = try rows.next() {
             let scope = try Scope(project: ProjectID(row["project"]), namespace: Namespace(row["namespace"]))
             do { _ = try storedVersion(row, of: scope) } catch {
-                throw StoreError.notAStore("version \(row["number"] as Int64) of \(scope) cannot be read: \(error)")
+                throw StoreError.damaged("version \(row["number"] as Int64) of \(scope) cannot be read: \(error)")
             }
         }
     }

@@ -55,7 +55,7 @@ package struct OutcomeMapping: Sendable {
         case .unavailable: Self.unavailable(error)
         case .outcomeUnknown: Self.outcomeUnknown
         case .outcomePending(let publish): Self.outcomePending(publish)
-        case .readFailed, .notAStore, .locked, .inaccessible, .misconfigured, .alreadyExists:
+        case .readFailed, .notAStore, .damaged, .locked, .inaccessible, .misconfigured, .alreadyExists:
             Self.failed(commits: commits)
         }
     }

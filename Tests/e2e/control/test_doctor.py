@@ -1,7 +1,9 @@
 """`stalecast doctor`: what the machine allows, and the same said at the start."""
 
+import contextlib
 import json
 import os
+import sqlite3
 import subprocess
 
 import pytest
@@ -98,6 +100,15 @@ async def test_doctor_names_a_stopped_daemon_and_a_store_that_cannot_be_read(lau
     assert left == set(before), "it makes no files, which another account could not write"
 
 
+async def test_doctor_offers_no_restore_over_a_sound_store_of_a_newer_program(launch):
+    daemon = launch()
+    assert daemon.stop() == 0
+    with contextlib.closing(sqlite3.connect(daemon.data / "stalecast.sqlite")) as database:
+        database.execute("PRAGMA user_version = 99")
+    newer = doctor("--data", daemon.data)["store"]
+    assert "a newer stalecast" in newer["sentence"] and newer["command"].startswith("ls -la "), newer
+
+
 async def test_doctor_judges_the_store_of_a_daemon_that_was_killed(launch):
     daemon = launch()
     await daemon.publish(marked("x"))
@@ -110,7 +121,8 @@ async def test_doctor_judges_the_store_of_a_daemon_that_was_killed(launch):
     assert before["stalecast.sqlite-wal"] and doctor("--data", daemon.data)["store"]["isGood"]
     assert files() == before, "it changes nothing, the log included"
     (daemon.data / "stalecast.sqlite-wal").rename(daemon.data / "wal")
-    assert "stalecast.sqlite-wal is missing" in doctor("--data", daemon.data)["store"]["sentence"]
+    without = doctor("--data", daemon.data)["store"]
+    assert "stalecast.sqlite-wal is missing" in without["sentence"] and without["command"].startswith("ls -la "), without
     (daemon.data / "wal").rename(daemon.data / "stalecast.sqlite-wal")
     (daemon.data / "stalecast.sqlite").rename(daemon.data / "lost")
     assert "stalecast.sqlite is missing" in doctor("--data", daemon.data)["store"]["sentence"]
