@@ -109,12 +109,15 @@ extension TemplateStore {
         for part in parts { try moveIn(directory.path + "/" + part) }
         try moveIn(directory.database)
         try FileOperation.synchronize(directory.path)
-        try openOnce(directory, parts, report.kept)
+        // Whatever comes of it, the files get their mark and their owner: they are in place.
+        let opened = Result { try openOnce(directory, parts, report.kept) }
         try HighWaterMark(directory.highWaterMark).establish(reading)
         report.hasWebhooks = !parts.isEmpty
         let databases = [directory.database] + parts.map { directory.path + "/" + $0 }
         try FileOperation.giveToOwner(
-            of: directory.path, databases + databases.map { $0 + "-wal" } + [directory.highWaterMark, directory.lock])
+            of: directory.path,
+            databases.flatMap { [$0, $0 + "-wal", $0 + "-shm"] } + [directory.highWaterMark, directory.lock])
+        try opened.get()
     }
 
     private static func moveIn(_ path: String) throws { try FileOperation.move(path + ".unfinished", to: path) }
@@ -128,9 +131,11 @@ extension TemplateStore {
             for part in parts { try DatabaseInspection.verifyPart(directory.path + "/" + part) }
         } catch {
             let replaced = kept.map { "; what it replaced is \($0)" } ?? ""
-            throw StoreError.inaccessible(
-                "the restored store was put in \(directory.path) and cannot be opened there: "
-                    + "\(openingError(error, directory))\(replaced)")
+            let cause = openingError(error, directory)
+            let sentence =
+                "the restored store was put in \(directory.path) and cannot be opened there: \(cause)\(replaced)"
+            if case .diskFull = cause { throw StoreError.diskFull(sentence) }
+            throw StoreError.inaccessible(sentence)
         }
     }
 

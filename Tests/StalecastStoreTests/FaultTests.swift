@@ -29,6 +29,26 @@ import Testing
         guard case .failed = await store.health else { throw try #require(error) }
     }
 
+    /// The restored files are in place by then: the next start must find them as a restore leaves them.
+    @Test func aRestoredStoreThatFindsNoSpaceHasItsMarkAndItsOwner() async throws {
+        let store = try TemplateStore.make(directory)
+        try await store.put(1...2)
+        let backup = directory.file("backup")
+        try store.backup(to: backup)
+        store.close()
+        let isRoot = chown(directory.path, 65534, 65534) == 0
+        FaultyFileSystem.arm(log, .full)
+        let error = await storeError { try TemplateStore.restore(from: backup, to: directory.path) }
+        guard case .diskFull(let sentence) = error else { throw try #require(error) }
+        #expect(sentence.contains("was put in") && sentence.contains("before-restore"))
+        FaultyFileSystem.disarm(log)
+        let owner = try FileManager.default.attributesOfItem(atPath: directory.database)[.ownerAccountID] as? Int
+        #expect(!isRoot || owner == 65534)
+        let lines = LogLines()
+        let restored = try TemplateStore.make(directory, log: lines)
+        #expect(restored.epoch != store.epoch && lines.all.isEmpty, "its mark is its own: \(lines.all)")
+    }
+
     @Test(arguments: [FaultyFileSystem.Fault.sync, .write])
     func failedCommitHasUnknownOutcomeAndStopsTheStore(fault: FaultyFileSystem.Fault) async throws {
         let store = try TemplateStore.make(directory)
