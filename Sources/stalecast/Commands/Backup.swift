@@ -204,7 +204,9 @@ struct Restore: AsyncParsableCommand {
         let report = try restore(to: directory, isRehearsal: floor.dryRun)
         if output.isJSON { return try output.json(report.json(file, directory, isRehearsal: floor.dryRun)) }
         if !isAsked { try show(report, directory, output) }
-        if let kept = report.kept { try output.line("the replaced store is \(kept)") }
+        if let kept = report.kept {
+            try output.line("\(kept.hasSuffix("-wal") ? "the log of the lost store" : "the replaced store") is \(kept)")
+        }
         for removed in report.removed { try output.line("removed \(removed), of a former restore") }
         try output.line(
             floor.dryRun

@@ -546,7 +546,8 @@ def test_a_backup_of_a_live_store_is_restored_under_a_new_identity(running, cli)
     assert verified.returncode == 0 and "demo/firebase at version 1" in verified.stdout
     rehearsal = cli("restore", backup, "--dry-run")
     assert "the next one is 3" in rehearsal and "nothing was changed" in rehearsal
-    assert "the next one is 3" in cli("restore", backup)
+    restored = cli("restore", backup)
+    assert "the next one is 3" in restored and "the replaced store is " in restored
     running.start()
     assert [v["versionNumber"] for v in cli.json("versions")["versions"]] == ["1"]
     text = cli("watch", "--since", cursor, "--count", "1", "--timeout", "20")
@@ -570,6 +571,8 @@ def test_backup_and_restore_speak_json(running, cli):
     assert rehearsal["restored"] is False and rehearsal["nextVersion"] == {"demo/firebase": 3}
     done = cli.json("restore", backup)
     assert done["restored"] and done["nextVersion"] == {"demo/firebase": 3} and os.path.exists(done["kept"])
+    (running.data / "stalecast.sqlite").rename(running.data / "stalecast.sqlite-wal")
+    assert "the log of the lost store is " in cli("restore", backup)
 
 
 def test_a_broken_template_is_told_with_places_and_near_names(cli):
