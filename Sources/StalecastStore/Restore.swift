@@ -10,7 +10,8 @@ package struct RestoreReport: Sendable, Hashable {
     package var knowsReplaced = false
     /// The replaced store's new name, or its log's where only that was left; nil when there was neither.
     package var kept: String?
-    /// Stores that former restores had replaced and that were removed now, because newer ones are kept.
+    /// Stores that former restores had replaced, and logs of lost ones, that were removed now, because newer stores are
+    /// kept.
     package var removed: [String] = []
     /// True when the webhooks' databases were replaced as well.
     package var hasWebhooks = false
@@ -208,13 +209,17 @@ extension TemplateStore {
         }
     }
 
-    /// - Returns: the names that were removed.
+    /// - Returns: the names that were removed; of a database with a log, the database's only.
     private static func removeOldReplaced(_ directory: DataDirectory) throws -> [String] {
         var removed: [String] = []
         for path in [directory.database] + BackupFile.attachments.map({ directory.path + "/" + $0 }) {
-            for old in try directory.replaced(path).dropLast(keptReplaced) {
-                for suffix in ["", "-wal", "-shm"] { try FileOperation.remove(old + suffix) }
-                removed.append(old)
+            // A log alone is no store, and counts for none.
+            let all = try directory.replaced(path)
+            guard let newest = all.filter(FileOperation.exists).dropLast(keptReplaced).last else { continue }
+            for old in all where old <= newest {
+                let files = ["", "-wal", "-shm"].map { old + $0 }.filter(FileOperation.exists)
+                for file in files { try FileOperation.remove(file) }
+                removed += files.prefix(1)
             }
         }
         return removed

@@ -82,7 +82,7 @@ extension TemplateStore {
 
     private static func refuseLoss(_ directory: DataDirectory, _ mark: HighWaterMark.Finding) throws {
         let advice = "put it back, restore a backup, or start with --begin-empty to begin without its versions"
-        if try !directory.replaced(directory.database).isEmpty {
+        if try directory.replaced(directory.database).contains(where: FileOperation.exists) {
             throw StoreError.damaged(
                 "\(directory.database) is missing, and one that a restore replaced is there: if that was cut off, run it again; or \(advice)"
             )

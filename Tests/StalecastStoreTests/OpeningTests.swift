@@ -124,6 +124,21 @@ import Testing
         #expect(try orphan.bytes("stalecast.sqlite-wal") == before)
     }
 
+    @Test func theLogOfALostStoreIsNoRestoreThatWasCutOff() async throws {
+        let store = try TemplateStore.make(directory)
+        try await store.put(1...3)
+        store.close()
+        try FileManager.default.removeItem(atPath: directory.database)
+        let kept = "stalecast.sqlite.before-restore-20261120T130000.000000Z"
+        try directory.write(Data("log".utf8), to: kept + "-wal")
+        func sentence() -> String? {
+            #expect(throws: StoreError.self) { try TemplateStore.make(directory) }?.description
+        }
+        #expect(sentence()?.contains("it held 3 commits") == true)
+        try directory.write(Data("store".utf8), to: kept)
+        #expect(sentence()?.contains("if that was cut off, run it again") == true)
+    }
+
     @Test func unfinishedDatabaseOfACrashedFirstStartIsReplaced() throws {
         try directory.write(Data("half".utf8), to: "stalecast.sqlite.unfinished")
         let store = try TemplateStore.make(directory)
