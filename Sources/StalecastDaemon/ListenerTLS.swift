@@ -189,10 +189,11 @@ final class ListenerTLS: Sendable {
     /// Sentences about newer files that were refused; their problem is for `/status`, because it names paths.
     var refused: [String] {
         guard let refusal = state.withLock({ $0.refusal }) else { return [] }
-        let end = server.material.identities.map(\.term.notAfter).min().map { ", until \(Self.time($0))" } ?? ""
+        // An end that has passed is said by ``invalid(at:)``.
+        let (end, now) = (server.material.identities.map(\.term.notAfter).min() ?? 0, Int(Date().timeIntervalSince1970))
         return [
             "the newest certificate files of \(listener) were refused at \(Self.time(refusal.time)), and those before them "
-                + "stay in use\(end)"
+                + "stay in use\(end > now ? ", until \(Self.time(end))" : "")"
         ]
     }
 

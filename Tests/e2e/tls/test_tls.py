@@ -248,7 +248,7 @@ async def test_metrics_and_status_know_when_certificates_end(launch, tmp_path):
     assert ends > 1_700_000_000
 
 
-def test_an_expired_certificate_is_said_and_health_checks_go_on(launch, tmp_path, dated):
+async def test_an_expired_certificate_is_said_and_health_checks_go_on(launch, tmp_path, dated):
     certificate = dated("elsewhere", -7200, -3600)
     section = {"certificate": str(certificate), "key": str(certificate.with_suffix(".key"))}
     token = tmp_path / "token"
@@ -265,8 +265,19 @@ def test_an_expired_certificate_is_said_and_health_checks_go_on(launch, tmp_path
     assert "has expired" in finding["sentence"] and "tls check" in finding["command"], finding
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-    with urllib.request.urlopen(f"https://127.0.0.1:{daemon.control}/readyz", context=context, timeout=10) as answer:
-        assert "has expired" in answer.read().decode(), "ready, and said to be worse than it should"
+
+    def degraded():
+        with urllib.request.urlopen(f"https://127.0.0.1:{daemon.control}/readyz", context=context, timeout=10) as answer:
+            return json.loads(answer.read())["degraded"]
+
+    assert any("has expired" in each for each in degraded()), "ready, and said to be worse than it should"
+    certificate.write_text("nonsense")
+    daemon.signal(signal.SIGHUP)
+
+    async def ends():
+        return [each.endswith(" stay in use") for each in degraded() if "were refused at" in each]
+
+    assert await eventually(ends, [True, True], timeout=15) == [True, True], degraded()
 
 
 def check(launch, tmp_path, tls, *flags):
