@@ -49,8 +49,9 @@ package final class ScheduledPublishing: Sendable {
         mutating func read(_ now: Timestamp, sinceBoot: Duration) {
             let reading = ClockWatch.Reading(wall: .microseconds(now.microseconds), sinceBoot: sinceBoot)
             defer { watch = watch ?? ClockWatch(reading) }
-            guard let step = watch?.step(to: reading), step > .zero else { return }
-            self.step = (now.advanced(by: .zero - step), now)
+            guard let step = watch?.step(to: reading) else { return }
+            // After a step back the times before it come again.
+            self.step = step > .zero ? (now.advanced(by: .zero - step), now) : nil
         }
 
         /// Length of the step across `time`; nil when there was none.

@@ -166,6 +166,22 @@ import Testing
             ])
     }
 
+    /// What a step forward crossed comes after all.
+    @Test func aClockThatWasPutBackAgainIsNotTheReason() async throws {
+        let store = try open()
+        let publishing = publishing(store)
+        for step in [0, 10_860, -10_860] {
+            clock.step(Int64(step))
+            #expect(await outcomes(publishing) == [])
+        }
+        try await propose("crossed, and not", in: 7200, store)
+        clock.advance(7200 + 3601)
+        #expect(
+            await outcomes(publishing) == [
+                .ended(reason: "no daemon could publish it within an hour of its time")
+            ])
+    }
+
     @Test func anObjectionEndsIt() async throws {
         let store = try open()
         try await propose("later", in: 60, store)
