@@ -37,9 +37,11 @@ final class MemoryCarrier: Carrier {
     private var now: Tick = 0
     private var newest: CommitSequence = 0
 
-    init(herdBudget: Int = 0, _ change: (inout EdgeSettings) -> Void = { _ in }) {
+    init(
+        herdBudget: Int = 0, topics: [TopicBinding] = LoneShard.both, _ change: (inout EdgeSettings) -> Void = { _ in }
+    ) {
         let server = TopicBinding(name: try! TopicName("server"), scopes: [LiveEdge.other])
-        let bindings = LoneShard.both + [TopicBinding(invalidationsOf: LiveEdge.scope), server]
+        let bindings = topics + [TopicBinding(invalidationsOf: LiveEdge.scope), server]
         hub = Hub(
             board: TopicBoard(epoch: .random(), head: 0, bindings: bindings, changes: []),
             herds: [LiveEdge.scope: HerdWindow(budget: herdBudget)])
@@ -78,13 +80,14 @@ final class MemoryCarrier: Carrier {
     }
 
     func announce(
-        _ type: UpdateType = .incremental, to stages: ReleaseAudience? = nil, in scope: Scope = LiveEdge.scope
+        _ type: UpdateType = .incremental, to stages: ReleaseAudience? = nil, in scope: Scope = LiveEdge.scope,
+        keys: [String]? = nil
     ) {
         newest += 1
         var metadata = VersionMetadata(number: VersionNumber(clamping: Int(newest)), updateTime: .now())
         metadata.updateType = type
         let change = TemplateChange(
-            scope: scope, sequence: newest, metadata: metadata, etag: "e", changedKeys: nil)
+            scope: scope, sequence: newest, metadata: metadata, etag: "e", changedKeys: keys)
         hub.announce(change, to: stages, at: stalecast_monotonic_ns())
     }
 

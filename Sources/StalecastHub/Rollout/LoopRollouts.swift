@@ -36,11 +36,15 @@ package struct LoopRollouts {
         if announcement.audience == .nobody { return }
         let (change, topics) = (announcement.change, announcement.encodedMessages.map(\.topic))
         for (place, older) in (versions[change.scope] ?? []).enumerated() where older.number != change.version {
-            var taken = older
-            taken.topics = older.topics.filter(topics.contains)
-            guard !taken.topics.isEmpty else { continue }
-            versions[change.scope]?[place].passedOver += older.isFannedOut ? waiting(taken) : audience(taken.topics)
-            versions[change.scope]?[place].topics.removeAll(where: topics.contains)
+            // A stream of several topics may get it on another one.
+            var rest = older
+            rest.topics.removeAll(where: topics.contains)
+            guard rest.topics.count < older.topics.count else { continue }
+            let passedOver =
+                older.isFannedOut
+                ? waiting(older) - waiting(rest) : audience(older.topics) - audience(rest.topics)
+            versions[change.scope]?[place].passedOver += max(0, passedOver)
+            versions[change.scope]?[place].topics = rest.topics
         }
         var version = Version(number: change.version, sequence: change.sequence, topics: topics)
         version.streamCounts.streams = audience(topics)
