@@ -46,8 +46,8 @@ struct OutcomeMappingTests {
     @Test(arguments: [
         StoreError.versionMismatch(expected: nil, found: 1), .unknownVersion(3),
         .invalidRollback(target: 3, current: 2),
-        .unknownProject(.demo), .diskFull(""), .unavailable(""), .readFailed(""), .notAStore(""), .damaged(""), .locked(""),
-        .inaccessible(""), .misconfigured(""), .alreadyExists(""), .keyReused(3), .releaseOpen(3),
+        .unknownProject(.demo), .diskFull(""), .unavailable(""), .readFailed(""), .notAStore(""), .damaged(""),
+        .locked(""), .inaccessible(""), .misconfigured(""), .alreadyExists(""), .keyReused(3), .releaseOpen(3),
         .noRelease(Self.scope), .releaseRefused(""),
         .nothingToStageOver, .clusterWithoutReleases,
     ])
