@@ -28,8 +28,9 @@ extension TemplateStore {
     ///   - above: numbers go on above this one at least: what clients of a store that is not in `directory` may hold.
     ///   - isRehearsal: nothing is changed.
     /// - Throws: ``StoreError/damaged(_:)`` or ``StoreError/notAStore(_:)`` for a backup that is none,
-    ///   ``StoreError/locked(_:)`` for a data directory in use, ``StoreError/diskFull(_:)``, ``StoreError/inaccessible(_:)``; the data directory's store is the old
-    ///   one then, unless the sentence says otherwise.
+    ///   ``StoreError/locked(_:)`` for a data directory in use, ``StoreError/diskFull(_:)``,
+    ///   ``StoreError/inaccessible(_:)``; the data directory's store is the old one then, unless the sentence says
+    ///   otherwise.
     package static func restore(
         from path: String, to directory: String, above: VersionNumber = 0, isRehearsal: Bool = false,
         now: Timestamp = .now()
@@ -112,13 +113,14 @@ extension TemplateStore {
         try FileOperation.synchronize(directory.path)
         // Whatever comes of it, the files get their mark and their owner: they are in place.
         let opened = Result { try openOnce(directory, parts, report.kept) }
-        try HighWaterMark(directory.highWaterMark).establish(reading)
+        let marked = Result { try HighWaterMark(directory.highWaterMark).establish(reading) }
         report.hasWebhooks = !parts.isEmpty
         let databases = [directory.database] + parts.map { directory.path + "/" + $0 }
         try FileOperation.giveToOwner(
             of: directory.path,
             databases.flatMap { [$0, $0 + "-wal", $0 + "-shm"] } + [directory.highWaterMark, directory.lock])
         try opened.get()
+        try marked.get()
     }
 
     private static func moveIn(_ path: String) throws { try FileOperation.move(path + ".unfinished", to: path) }

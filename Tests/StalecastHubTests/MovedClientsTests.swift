@@ -96,6 +96,21 @@ import Testing
         #expect(a.clients().lost == 1)
     }
 
+    @Test func aLateWordOfANodeThatIsGoneHoldsAClientUntilTheNextLossOfANode() throws {
+        let (a, b) = try Self.nodes()
+        a.leave("goes")
+        b.join("goes")
+        a.book.setNodes([])
+        try Self.tell(b, a)
+        Self.wait(a)
+        #expect(a.clients().lost == 0)
+        a.book.setNodes(["third"])
+        a.book.setNodes([])
+        _ = a.clients()
+        Self.wait(a)
+        #expect(a.clients().lost == 1)
+    }
+
     @Test func clientsThatComeAgainInSilenceAreNotTold() throws {
         let (a, b) = try Self.nodes()
         a.wait(121_000)

@@ -200,8 +200,8 @@ function gate(sentence = ending) {
 
 observe(event => {
   const isGate = document.title === "Sign in · Stalecast"
-  // That nobody answered is over, and who the issuers are is known now.
-  if (isGate && (event === "back" || event === "signedOut" && ending === new Silence().message)) {
+  // That nobody answered is over, and who the issuers are is known now. What is being typed stays.
+  if (isGate && ending === new Silence().message && /^(back|signedOut)$/.test(event) && !main.querySelector("[type=password]").value) {
     ending = undefined
     go()
   } else if (event === "signedOut" && !isGate)

@@ -17,14 +17,15 @@ extension RolloutState {
 
     /// Tells other nodes of a client that came: it may have left one of them, or been answered there. Streams and polls
     /// come again all the time, and each sighting is written to etcd: later, only clients are told of that are behind
-    /// and were away or elsewhere.
+    /// and were away or elsewhere, or are in no audience here.
     ///
     /// - Parameter before: its entry before it came.
     mutating func tellOfArrival(_ place: Int, _ scope: Scope, before: ClientTable.Entry, at now: UInt64) {
         guard let last = rollouts[scope]?.last, !before.isLive else { return }
         let wasAway = !before.isPresent || before.isElsewhere
-        let isBehind = table.entries[place].fetched < last.number
-        if now < last.startedAt + Self.fresh || isBehind && wasAway { tell(place, scope) }
+        let entry = table.entries[place]
+        let (isBehind, isGuest) = (entry.fetched < last.number, entry.cohort & last.bit == 0)
+        if now < last.startedAt + Self.fresh || isBehind && (wasAway || isGuest) { tell(place, scope) }
     }
 
     mutating func tell(_ place: Int, _ scope: Scope, hasLeft: Bool = false) {

@@ -228,9 +228,10 @@ struct RolloutState {
         }
     }
 
-    /// Nodes are gone: clients that listened at one of them, and come to no other, are gone too.
-    mutating func forgetElsewhere(_ nodes: Set<String>, at now: UInt64) {
-        let numbers = names.forget(nodes)
+    /// Other nodes than these are gone: clients that listened at one of them, and come to no other, are gone too.
+    mutating func forgetElsewhere(allBut nodes: Set<String>, at now: UInt64) {
+        let numbers = names.forget(allBut: nodes)
+        early.removeAll { !nodes.contains($0.node) }
         for place in table.entries.indices where numbers.contains(table.entries[place].node) {
             table.entries[place].node = 0
             guard !table.entries[place].isLive, !table.entries[place].isLeaving else { continue }
@@ -335,10 +336,12 @@ struct RolloutState {
                 table.entries[place].isLeaving = true
                 departures.append(key, at: table.entries[place].seen)
             } else {
+                let wasHere = table.entries[place].isPresent
                 table.entries[place].isPresent = false
                 if table.entries[place].isElsewhere { continue }
                 part(place, at: now)
-                sight(place, names.scope(table.entries[place].scope), hasLeft: true)
+                // Where it was at another node, all know that this one ended.
+                if wasHere { sight(place, names.scope(table.entries[place].scope), hasLeft: true) }
             }
         }
         // Every ten minutes.

@@ -65,7 +65,7 @@ extension RolloutTracker {
             return others.alive.subtracting(nodes)
         }
         let now = now
-        if !gone.isEmpty { write { $0.forgetElsewhere(gone, at: now) } }
+        if !gone.isEmpty { write { $0.forgetElsewhere(allBut: nodes, at: now) } }
     }
 
     /// Whether other nodes live, as far as is known here.

@@ -27,11 +27,11 @@ struct SharedNames {
         return number
     }
 
-    /// Lets go of nodes.
+    /// Lets go of all nodes but these. What a node said before it ended may have given it a number again.
     ///
-    /// - Returns: their numbers.
-    mutating func forget(_ nodes: Set<String>) -> Set<UInt16> {
-        Set(nodes.compactMap { nodeNumbers.removeValue(forKey: $0) })
+    /// - Returns: the numbers of the others.
+    mutating func forget(allBut nodes: Set<String>) -> Set<UInt16> {
+        Set(nodeNumbers.keys.filter { !nodes.contains($0) }.compactMap { nodeNumbers.removeValue(forKey: $0) })
     }
 
     func number(known scope: Scope) -> UInt16? { scopeNumbers[scope] }

@@ -13,8 +13,8 @@ struct Doctor: AsyncParsableCommand {
             names that sources and webhooks need. Of a daemon that runs, its limits count, else those of this shell; and the daemon \
             is asked for its readiness, versions of both ends, configuration, store, webhooks, sources and cluster. Where something \
             needs you, the line below is the command. The exit code is 1 when something needs you. With --control or --context, and \
-            without --data and --config also with $STALECAST_CONTROL or a context in use, only that daemon is asked, which may run \
-            elsewhere.
+            without --data, --config and --streams also with $STALECAST_CONTROL or a context in use, only that daemon is asked, \
+            which may run elsewhere.
 
             Examples:
               stalecast doctor
@@ -49,7 +49,8 @@ struct Doctor: AsyncParsableCommand {
     private var asksOnlyDaemon: Bool {
         if connection.namesDaemon { return true }
         // A broken contexts file is reported when the address is looked up.
-        guard config == nil, connection.data.path == nil, let surroundings = try? Surroundings.current.get()
+        guard config == nil, streams == nil, connection.data.path == nil,
+            let surroundings = try? Surroundings.current.get()
         else { return false }
         return surroundings.value(.data) == nil && surroundings.value(.control) != nil
     }

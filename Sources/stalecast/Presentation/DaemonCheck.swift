@@ -97,10 +97,11 @@ package struct DaemonCheck {
             let files = certificates.filter { $0["listener"]?.string == listener }.compactMap {
                 $0["certificate"]?.string
             }
-            let file = files.filter { problem.contains($0) }.max { $0.count < $1.count } ?? files.first ?? "?"
+            // A problem of a key names no certificate: then each is to be looked at.
+            let named = files.filter { problem.contains($0) }.max { $0.count < $1.count }
             return finding(
                 "certificate", "newer certificate files of \(listener) were refused at \(time): \(problem)",
-                "stalecast tls check '\(file)'")
+                (named.map { [$0] } ?? files).map { "stalecast tls check '\($0)'" }.joined(separator: "; "))
         }
     }
 

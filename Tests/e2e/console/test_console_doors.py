@@ -125,7 +125,8 @@ def test_a_hidden_page_asks_for_nothing(launch, browser, console):
 
 # Until `isAway` is false no request of the page reaches the daemon.
 AWAY = """{ const plain = window.fetch.bind(window); window.isAway = true
-    window.fetch = (...all) => window.isAway ? Promise.reject(new TypeError('away')) : plain(...all) }"""
+    window.fetch = (...all) => window.isAway ? Promise.reject(new TypeError('away'))
+        : plain(...all).then(answer => { window.isAnswered = true; return answer }) }"""
 
 
 def test_a_page_that_was_opened_in_an_outage_goes_on_after_it(launch, browser, console):
@@ -137,7 +138,19 @@ def test_a_page_that_was_opened_in_an_outage_goes_on_after_it(launch, browser, c
     browser.shows(said, lambda text: text.startswith("The daemon does not answer"))
     browser.evaluate("window.isAway = false")
     browser.has("Sign out")
-    browser.evaluate("[...document.querySelectorAll('button')].find(b => b.textContent === 'Sign out').click()")
+    sign_out = "[...document.querySelectorAll('button')].find(b => b.textContent === 'Sign out').click()"
+    # The cookie is still good then, but who left is not signed in again.
+    browser.evaluate(f"window.isAway = true, window.isAnswered = false, {sign_out}")
+    browser.has("You are signed out.")
+    browser.evaluate("window.isAway = false")
+    browser.shows("window.isAnswered")
+    browser.hear(0.5)
+    browser.has("You are signed out.")
+    browser.reload()
+    browser.shows(said, lambda text: text.startswith("The daemon does not answer"))
+    browser.evaluate("window.isAway = false")
+    browser.has("Sign out")
+    browser.evaluate(sign_out)
     browser.has("You are signed out.")
     browser.reload()
     browser.shows(said, lambda text: text.startswith("The daemon does not answer"))
