@@ -190,7 +190,10 @@ import Testing
             for webhook in [late, ahead, foreign] { a.delivery.take(.installed(webhook)) }
             if !isOwned { try await cluster.assign(to: "a") }
             func heard(_ path: String) -> [Int64] { server.versions(at: path).sorted() }
-            try await eventually { heard("/late") == (mode == .all ? [4, 5] : [5]) }
+            try await eventually {
+                // Each is taken over by itself.
+                heard("/late") == (mode == .all ? [4, 5] : [5]) && heard("/foreign") == (isOwned ? [] : [5])
+            }
             for _ in 0..<2 {
                 try a.fixture.publish()
                 for webhook in [late, foreign] { try await a.fixture.settled(webhook.id) }
