@@ -73,7 +73,7 @@ begin() {
 
 begin 'Python clients'
 venv=.build-venv
-if ! cmp -s deploy/test-requirements.txt "$venv/installed.txt" || ((!fast)) && [[ ! -x $venv/sslyze/bin/sslyze ]]; then
+if ! cmp -s deploy/test-requirements.txt "$venv/installed.txt" || { ((!fast)) && [[ ! -x $venv/sslyze/bin/sslyze ]]; }; then
     python3 -c 'import ensurepip' 2>/dev/null || install_missing python3-venv
     python3 -m venv --clear "$venv/python"
     "$venv/python/bin/pip" install --quiet --disable-pip-version-check --cache-dir "$PWD/$venv/cache" \
