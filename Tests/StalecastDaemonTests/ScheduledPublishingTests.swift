@@ -18,7 +18,7 @@ import Testing
             booted.withLock { $0 += .seconds(seconds) }
             step(seconds)
         }
-        /// As an operator sets it: no time passes.
+        /// Sets the clock, as an operator does: no time passes.
         func step(_ seconds: Int64) { time.withLock { $0 = $0.advanced(by: .seconds(seconds)) } }
     }
 

@@ -30,6 +30,17 @@ final class Crowd: Sendable {
         hub.announce(.make(version, keys: keys), at: 0)
     }
 
+    /// Ten clients `c0` to `c9` listened to version 1: the first four have it, six left after they were told.
+    static func thatLostSix() -> Crowd {
+        let crowd = Crowd()
+        for number in 0..<10 { crowd.join("c\(number)") }
+        crowd.publish(1)
+        for number in 0..<4 { crowd.fetch("c\(number)", 1) }
+        for number in 4..<10 { crowd.leave("c\(number)") }
+        crowd.wait(11_000)
+        return crowd
+    }
+
     static func client(_ name: String, active: VersionNumber? = nil) -> ClientIdentity {
         ClientIdentity(name, app: "app", sdk: "1.0", active: active)!
     }

@@ -6,12 +6,7 @@ import Testing
 @Suite struct LostClientsTests {
     /// The version may be why they went, so they stay in what shares are of.
     @Test func clientsThatLeaveAfterTheyWereToldCountAgainstTheVersion() throws {
-        let crowd = Crowd()
-        for number in 0..<10 { crowd.join("c\(number)") }
-        crowd.publish(1)
-        for number in 0..<4 { crowd.fetch("c\(number)", 1) }
-        for number in 4..<10 { crowd.leave("c\(number)") }
-        crowd.wait(11_000)
+        let crowd = Crowd.thatLostSix()
         let left = try #require(crowd.book.propagation(of: .demo))
         #expect(left.clients.lost == 6 && left.clients.expected == 10 && left.share(of: .fetched) == (4, 10))
         #expect(left.state == .left && left.fetched.t50 == nil, "4 of 10 is not half")

@@ -126,7 +126,7 @@ import Testing
         #expect((0..<50).map { _ in comesBack("stays", after: 11_000) }.reduce(0, +) == 0, "it has the version")
         #expect((0..<50).map { _ in comesBack("goes", after: 1000) }.reduce(0, +) == 0)
         #expect(comesBack("goes", after: 11_000) == 1, "it is behind, and may have been elsewhere")
-        // Where it came to, it is told of, however late.
+        // The node that it came to tells of it, however late.
         b.wait(200_000)
         try Self.move(a, b)
         #expect(comesBack("goes", after: 0) == 1, "it was elsewhere")

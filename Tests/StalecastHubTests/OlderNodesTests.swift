@@ -4,15 +4,8 @@ import Testing
 
 /// Counts from nodes of release 0.2.0, which do not say whether clients that left were told.
 @Suite struct OlderNodesTests {
-    /// Ten clients listened; four have the version, and six left after they were told.
     private static func status() throws -> RolloutStatus {
-        let crowd = Crowd()
-        for number in 0..<10 { crowd.join("c\(number)") }
-        crowd.publish(1)
-        for number in 0..<4 { crowd.fetch("c\(number)", 1) }
-        for number in 4..<10 { crowd.leave("c\(number)") }
-        crowd.wait(11_000)
-        return try #require(crowd.book.propagation(of: .demo))
+        try #require(Crowd.thatLostSix().book.propagation(of: .demo))
     }
 
     private static func older(_ status: RolloutStatus) throws -> RolloutStatus {

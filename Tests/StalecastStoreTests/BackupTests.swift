@@ -312,7 +312,7 @@ import Testing
         try await store.put("1")
         try store.backup(to: shelf.file("backup"))
         store.close()
-        // Of a lost store: it is none of the three.
+        // The log of a lost store is none of the three.
         try directory.write(Data("log".utf8), to: "stalecast.sqlite.before-restore-19700101T000002.500000Z-wal")
         for second in 1...5 {
             let report = try TemplateStore.restore(

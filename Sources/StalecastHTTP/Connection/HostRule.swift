@@ -24,7 +24,7 @@ package struct HostRule: Sendable, Equatable {
 
     /// RFC 3986's host, and a port of up to five digits. An empty host is invalid: `http` has none (RFC 9110 §4.2.1).
     ///
-    /// Not generic over its bytes: other modules call it for every connection, and the generic form took a sixth of a
+    /// Takes bytes of one kind: other modules call it for every connection, and a generic form took a sixth of a
     /// connection's cost.
     package func judge(_ authority: UnsafeBufferPointer<UInt8>) -> Verdict {
         guard let host = Self.host(of: authority[...]), !host.isEmpty else { return .invalid }

@@ -340,7 +340,7 @@ struct RolloutState {
                 table.entries[place].isPresent = false
                 if table.entries[place].isElsewhere { continue }
                 part(place, at: now)
-                // Where it was at another node, all know that this one ended.
+                // All nodes know that another one ended, with the clients that listened there.
                 if wasHere { sight(place, names.scope(table.entries[place].scope), hasLeft: true) }
             }
         }

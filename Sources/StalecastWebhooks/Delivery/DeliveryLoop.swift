@@ -144,7 +144,7 @@ final class DeliveryLoop: @unchecked Sendable {
     // MARK: Attempts
 
     private func start(_ attempt: DeliveryState.Attempt) {
-        // Not by a copy of the webhook, which would count a reference for each of its parts.
+        // A copy of the whole webhook would count a reference for each of its parts.
         let (registered, id) = (attempt.registered, attempt.id)
         let delivery = Delivery(webhook: registered.webhook.id, content: attempt.content, attempt: attempt.number)
         do throws(AttemptProblem) {

@@ -37,7 +37,7 @@ extension DeliveryState {
     /// Sums of all deliveries so far, with the gauges.
     package func tally(at now: Timestamp) -> DeliveryTally {
         var tally = tally
-        // Not counted by name with each of them, which would hash a text.
+        // Counting each by its name would hash a text.
         if tally.delivered > 0 { tally.attempts["2xx", default: 0] += tally.delivered }
         for lane in Admission.Class.allCases { tally.underWay["\(lane)"] = admission.underWay[lane.rawValue] }
         tally.underWay["slow"] = admission.slow

@@ -50,7 +50,7 @@ struct SetValues: AsyncParsableCommand {
     }
 
     func run() async throws {
-        // Not in `validate`, which runs before an unknown option is named: its value would be taken for a pair.
+        // `validate` runs before an unknown option is named, and would take its value for a pair.
         if let wrong = pairs.first(where: { !$0.contains("=") || $0.hasPrefix("=") }) {
             throw ValidationError("\"\(wrong)\" is not KEY=VALUE; `stalecast get KEY` prints a value")
         }

@@ -84,9 +84,10 @@ enum DeliveryDatabase { static let maxDeadLetters = 1000 }
 def sources():
     """Path and text of what the program is made of."""
     pure = [WEBHOOKS / f"Delivery/{name}.swift" for name in (
-        "ScopeLog", "TokenBucket", "Admission", "SequenceSet", "Lane", "LaneReads", "Tries", "Endpoint", "DeliveryState",
-        "DeliveryState+changes", "DeliveryState+outcomes", "DeliveryState+figures", "RetryPolicy", "JournalEntry", "DeliveryTally",
-        "DeliveryConfiguration", "DeliveryAttempt", "AttemptResult", "DeliveryStatus", "EndpointTable", "AttemptTable")]
+        "ScopeLog", "TokenBucket", "Admission", "SequenceSet", "Lane", "Lane+status", "LaneReads", "Tries", "Endpoint",
+        "DeliveryState", "DeliveryState+changes", "DeliveryState+outcomes", "DeliveryState+figures",
+        "RetryPolicy", "JournalEntry", "DeliveryTally", "DeliveryConfiguration", "DeliveryAttempt", "AttemptResult",
+        "DeliveryStatus", "EndpointTable", "AttemptTable")]
     outbound = REPOSITORY / "Sources/StalecastOutbound"
     files = [*pure, *(WEBHOOKS / "Model").glob("*.swift"), *(REPOSITORY / "Sources/StalecastWire").glob("*.swift"),
              *(path for path in (REPOSITORY / "Sources/StalecastHub").rglob("*.swift") if path.stem != "SharedRollouts"),
