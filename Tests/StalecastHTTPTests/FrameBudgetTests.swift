@@ -49,6 +49,23 @@ import Testing
         #expect(Self.passing(Self.frame(8, 4), credit: FrameBudget.perDataFrame) == 20_000)
     }
 
+    /// The heads of all clients of a proxy come on one connection.
+    @Test func anAnsweredHeadIsGivenBackWhole() {
+        var budget = FrameBudget(at: 0)
+        _ = budget.take(Self.preface, at: 0)
+        for _ in 0..<100 {
+            let isLetIn = budget.take(Self.frame(1, 16_384) + Self.frame(9, 14_000), at: 0)
+            #expect(isLetIn)
+            budget.ended(1, isAnswered: true)
+        }
+        var count = 0
+        while count < 100, budget.take(Self.frame(1, 16_384), at: 0) {
+            budget.ended(1, isAnswered: false)
+            count += 1
+        }
+        #expect(count == 3, "a head that its client gave up stays paid for")
+    }
+
     @Test func timeRefillsAndNotBeyondTheCapacity() {
         var budget = FrameBudget(at: 0)
         var spent = 0

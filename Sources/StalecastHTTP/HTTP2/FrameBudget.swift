@@ -6,7 +6,7 @@ package struct FrameBudget: Sendable {
     package static let capacity = 64 * 1024
     /// Bytes that the balance gains in a second.
     package static let perSecond = 2 * 1024
-    /// Bytes for an answered request: its head, and a few frames about it.
+    /// Bytes for an answered request: its head, and a few frames about it. A longer head is given back whole.
     package static let perAnswer = 2 * 1024
     /// Bytes for a DATA frame of ours: two WINDOW_UPDATEs acknowledge it.
     package static let perDataFrame = 32
@@ -20,9 +20,14 @@ package struct FrameBudget: Sendable {
     private var refilledAt: UInt64
     /// Bytes to be passed over: the preface's, or a payload's.
     private var skipping = prefaceBytes
-    /// The first four bytes of a frame's header (its length and type), and how many of the header were seen.
+    /// The first four bytes of a frame's header (its length and type), the last four (its stream), and how many of the
+    /// header were seen.
     private var header: UInt32 = 0
+    private var stream: UInt32 = 0
     private var headerSeen = 0
+    /// Costs of long heads without an answer, by stream: at most ``maxLongHeads``, so that refused streams cannot fill it.
+    private var longHeads: [UInt32: Int] = [:]
+    private static let maxLongHeads = 128
 
     /// - Parameter now: nanoseconds of a monotonic clock.
     package init(at now: UInt64) { refilledAt = now }
@@ -39,6 +44,7 @@ package struct FrameBudget: Sendable {
                 continue
             }
             if headerSeen < 4 { header = header << 8 | UInt32(bytes[index]) }
+            if headerSeen > 4 { stream = stream << 8 | UInt32(bytes[index]) }
             headerSeen += 1
             index = bytes.index(after: index)
             if headerSeen == Self.headerBytes { charge() }
@@ -49,9 +55,21 @@ package struct FrameBudget: Sendable {
     /// Something was sent to the client, which makes it send something.
     package mutating func credit(_ bytes: Int) { left = min(left + bytes, Self.capacity) }
 
+    /// A stream has ended. An answered request's head is given back: the heads of all clients of a proxy come on one
+    /// connection.
+    package mutating func ended(_ stream: UInt32, isAnswered: Bool) {
+        let cost = longHeads.isEmpty ? nil : longHeads.removeValue(forKey: stream)
+        if isAnswered { credit(max(cost ?? 0, Self.perAnswer)) }
+    }
+
     private mutating func charge() {
         let (length, type) = (Int(header >> 8), header & 0xFF)
-        left -= type == 0 ? Self.dataFrameCost : Self.headerBytes + length
+        let cost = type == 0 ? Self.dataFrameCost : Self.headerBytes + length
+        left -= cost
+        // HEADERS and CONTINUATION.
+        if type == 1 || type == 9, cost > Self.perAnswer, longHeads.count < Self.maxLongHeads {
+            longHeads[stream & 0x7FFF_FFFF, default: 0] += cost
+        }
         skipping = length
         header = 0
         headerSeen = 0

@@ -19,6 +19,9 @@ final class HTTP2Connection: ChannelInboundHandler, LoopMember, @unchecked Senda
     /// Streams that the client may reset within 30 s. Pages abort polls and fetches at every navigation, and all tabs
     /// share the connection. The attack of rapid resets sends thousands a second.
     private static let maxResets = 200
+    /// Bytes of a head that nio-http2 decodes. It ends the connection above them, and with it the streams of other clients
+    /// of a proxy. A head between `maxHeadBytes` and this ends as 431 on its own stream.
+    private static let maxDecodedHeadBytes = 64 * 1024
 
     private let loop: ConnectionLoop
     private let limits: ConnectionLimits
@@ -64,7 +67,8 @@ final class HTTP2Connection: ChannelInboundHandler, LoopMember, @unchecked Senda
         var configuration = NIOHTTP2Handler.ConnectionConfiguration()
         configuration.initialSettings = [
             HTTP2Setting(parameter: .maxConcurrentStreams, value: Self.maxStreams),
-            HTTP2Setting(parameter: .maxHeaderListSize, value: limits.maxHeadBytes),
+            HTTP2Setting(
+                parameter: .maxHeaderListSize, value: max(Self.maxDecodedHeadBytes, limits.maxHeadBytes)),
         ]
         configuration.controlFrameRateLimit.maximumCount = Self.maxRate
         configuration.maximumConnectionGlitches = Self.maxRate
@@ -98,10 +102,11 @@ final class HTTP2Connection: ChannelInboundHandler, LoopMember, @unchecked Senda
     // MARK: Streams
 
     private func begin(_ stream: any Channel) throws {
+        let id = try stream.syncOptions?.getOption(HTTP2StreamChannelOptions.streamID)
         open += 1
         let budget = budget
         let exchange = HTTP2Exchange { budget.credit(FrameBudget.perDataFrame) }
-        stream.closeFuture.assumeIsolated().whenComplete { [self] _ in ended(exchange) }
+        stream.closeFuture.assumeIsolated().whenComplete { [self] _ in ended(exchange, id) }
         let own = reception.stream(stream)
         do {
             try stream.pipeline.syncOperations.addHandler(exchange)
@@ -114,11 +119,11 @@ final class HTTP2Connection: ChannelInboundHandler, LoopMember, @unchecked Senda
         }
     }
 
-    private func ended(_ exchange: HTTP2Exchange) {
+    private func ended(_ exchange: HTTP2Exchange, _ id: HTTP2StreamID?) {
         open -= 1
         hasServed = true
         // A client that resets its own requests pays for them.
-        if exchange.isAnswered { budget.credit(FrameBudget.perAnswer) }
+        budget.ended(id.map { UInt32(Int($0)) } ?? 0, isAnswered: exchange.isAnswered)
         guard open == 0 else { return }
         quietSince = NIODeadline.now().uptimeNanoseconds
         if isDraining { sayGoodbye() }
@@ -173,6 +178,7 @@ private final class BudgetKeeper: ChannelInboundHandler {
     private var isOver = false
 
     func credit(_ bytes: Int) { budget.credit(bytes) }
+    func ended(_ stream: UInt32, isAnswered: Bool) { budget.ended(stream, isAnswered: isAnswered) }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
         if isOver { return }

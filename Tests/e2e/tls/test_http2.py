@@ -269,3 +269,20 @@ async def test_a_slow_client_gets_all_of_a_long_answer(launch, tmp_path, half):
         await asyncio.sleep(0.25)
     assert client.heads[stream][":status"] == "200" and len(client.bodies[stream]) > 800_000
     client.close()
+
+
+async def test_a_head_over_the_limit_is_431_on_its_stream_alone(launch, tmp_path, half):
+    """Behind a proxy the other streams are those of other clients. Answered heads cost nothing in the end."""
+    daemon, authority = launch_tls(launch, tmp_path, half)
+    client = await Client(daemon.edge, authority).open()
+    tab = client.ask("/v1/events?topic=PUSH_RC")
+    await client.until(lambda: b"event: synced" in client.bodies[tab])
+    for size in (17_000, 30_000, 60_000) * 3:
+        status, body = await client.answer("/v1/state?topic=PUSH_RC", **{"x-long": os.urandom(size // 2).hex()})
+        assert status == 431 and json.loads(body)["error"], (size, status, body)
+    assert (await client.answer("/v1/state?topic=PUSH_RC", **{"x-long": "a" * 15_000}))[0] == 200
+    await daemon.publish(marked("still heard"))
+    await client.until(lambda: b'"latestTemplateVersionNumber":"1"' in client.bodies[tab])
+    # Above what is decoded nothing but the end of the connection is left.
+    client.ask("/v1/state?topic=PUSH_RC", **{"x-long": "a" * 70_000})
+    await asyncio.wait_for(client.task, 10)
