@@ -70,6 +70,7 @@ let package = Package(
             name: "StalecastStore",
             dependencies: [
                 "StalecastRecords", "StalecastTemplate", "StalecastWire", "CZlib",
+                .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
             swiftSettings: strict),

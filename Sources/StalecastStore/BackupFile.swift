@@ -15,6 +15,8 @@ package struct BackupSummary: Sendable, Hashable {
     package var scopes: [ScopeSummary] = []
     /// nil when the backup has no webhooks' databases: it is older than that, or there were none.
     package var webhooks: Int?
+    /// True when the backup has a checksum, which was right. Without one a changed value may not be noticed.
+    package var hasChecksum = false
 
     package var versions: Int { scopes.reduce(0) { $0 + $1.versions } }
 }
@@ -50,19 +52,23 @@ enum BackupFile {
         }
     }
 
-    /// Adds `copies` to the backup at `path`.
+    /// Adds `copies` to the backup at `path`, and the checksum of all of it.
     static func attach(_ copies: [(name: String, path: String)], to path: String, madeAt: Timestamp) throws {
+        let placeholder = BackupChecksum.placeholder()
         let queue = try DatabaseQueue(path: path)
         try queue.write { db in
             try db.execute(
                 sql: """
                     CREATE TABLE attachment (name TEXT PRIMARY KEY, content BLOB NOT NULL) STRICT;
-                    CREATE TABLE backup (id INTEGER PRIMARY KEY CHECK (id = 1), madeAt INTEGER NOT NULL) STRICT;
+                    CREATE TABLE backup (
+                      id INTEGER PRIMARY KEY CHECK (id = 1), madeAt INTEGER NOT NULL, checksum BLOB NOT NULL) STRICT;
                     """)
-            try db.execute(sql: "INSERT INTO backup VALUES (1, ?)", arguments: [madeAt.microseconds])
+            try db.execute(
+                sql: "INSERT INTO backup VALUES (1, ?, ?)", arguments: [madeAt.microseconds, Data(placeholder)])
             for (name, copy) in copies { try BackupParts.add(copy, as: name, db) }
         }
         try queue.close()
+        try BackupChecksum.write(to: path, over: placeholder)
     }
 
     /// Copies a database as one file, also while the daemon writes it.
@@ -105,7 +111,8 @@ enum BackupFile {
     /// - Parameter isThorough: also opens every version and every part.
     static func summary(_ path: String, isThorough: Bool) throws -> BackupSummary {
         let queue = try DatabaseInspection.readOnlyQueue(path)
-        let summary = try queue.unsafeRead { db in
+        var checksum: Data?
+        var summary = try queue.unsafeRead { db in
             var summary = BackupSummary()
             for row in try Row.fetchAll(
                 db,
@@ -121,12 +128,22 @@ enum BackupFile {
             }
             if try db.tableExists("backup") {
                 summary.madeAt = try Int64.fetchOne(db, sql: "SELECT madeAt FROM backup").map(Timestamp.init)
+                // Backups of 0.2.0 and older have none.
+                if try db.columns(in: "backup").contains(where: { $0.name == "checksum" }) {
+                    checksum = try Data.fetchOne(db, sql: "SELECT checksum FROM backup") ?? Data()
+                }
             }
             if isThorough { try VersionTable.readAll(db) }
             summary.webhooks = try webhooks(db, path, isThorough: isThorough)
             return summary
         }
         try queue.close()
+        guard isThorough, let checksum else { return summary }
+        guard try BackupChecksum.isRight(path, Array(checksum)) else {
+            throw StoreError.damaged(
+                "\(path) is damaged (its checksum is wrong: bytes were changed since it was made); use another backup")
+        }
+        summary.hasChecksum = true
         return summary
     }
 

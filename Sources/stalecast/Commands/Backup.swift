@@ -131,6 +131,9 @@ struct Backup: AsyncParsableCommand {
             commandName: "verify",
             abstract: "Read a backup through and say what it holds.",
             discussion: """
+                The checksum shows that no byte has changed since the backup was made. Backups of 0.2.0 and older have none: \
+                there a changed value may not be noticed, and this says so.
+
                 Examples:
                   stalecast backup verify stalecast.backup
                 """)
@@ -143,7 +146,8 @@ struct Backup: AsyncParsableCommand {
         func run() async throws {
             let summary: BackupSummary
             do { summary = try TemplateStore.verifyBackup(file) } catch { throw CommandFailure(.refused, "\(error)") }
-            try outputOptions.output.show(.object(summary.json(file)), ["\(file) is sound: \(summary.text)"])
+            try outputOptions.output.show(
+                .object(summary.json(file)), ["\(file) is sound: \(summary.text)"] + summary.uncheckedLines)
         }
     }
 }
@@ -224,7 +228,7 @@ struct Restore: AsyncParsableCommand {
     }
 
     private func show(_ report: RestoreReport, _ directory: String, _ output: Output) throws(CommandFailure) {
-        try output.line("\(file): \(report.summary.text)")
+        try output.lines(["\(file): \(report.summary.text)"] + report.summary.uncheckedLines)
         try output.lines(report.numberLines)
         try output.line(webhookLine(report, directory))
     }
@@ -253,14 +257,25 @@ extension BackupSummary {
         return list + hooks + (madeAt.map { "; made \($0.description.prefix(19))Z" } ?? "")
     }
 
-    /// `{"file","madeAt","scopes":[{"scope","version","versions"}],"webhooks"}`; without what the backup does not say.
+    /// Remark on a backup without a checksum.
+    fileprivate var uncheckedLines: [String] {
+        hasChecksum
+            ? []
+            : [
+                "it was made by stalecast 0.2.0 or older and has no checksum: pages, versions and webhooks were read, but a "
+                    + "changed value may not be noticed"
+            ]
+    }
+
+    /// `{"file","madeAt","scopes":[{"scope","version","versions"}],"webhooks","checksum"}`; without what the backup does
+    /// not say.
     fileprivate func json(_ file: String) -> JSONObject {
         [
             "file": .string(file), "madeAt": madeAt.map { .string($0.description) },
             "scopes": .array(
                 scopes.map {
                     ["scope": .string($0.scope.description), "version": .int($0.latest), "versions": .int($0.versions)]
-                }), "webhooks": webhooks.map { .int($0) },
+                }), "webhooks": webhooks.map { .int($0) }, "checksum": .bool(hasChecksum),
         ]
     }
 }

@@ -563,7 +563,7 @@ def test_backup_and_restore_speak_json(running, cli):
     assert made["scopes"] == [{"scope": "demo/firebase", "version": 1, "versions": 1}] and made["file"] == backup
     assert "control.token" in made["notInIt"] and "webhooks.key" not in made["notInIt"]
     verified = subprocess.run([BINARY, "backup", "verify", backup, "--json"], capture_output=True, timeout=20)
-    assert json.loads(verified.stdout) == {key: made[key] for key in ("file", "madeAt", "scopes", "webhooks")}
+    assert json.loads(verified.stdout) == {key: made[key] for key in ("file", "madeAt", "scopes", "webhooks", "checksum")}
     assert json.loads(cli("backup", backup, "--json", code=REFUSED).err)["exitCode"] == REFUSED
     cli("publish", cli.file(marked("two")))
     assert running.stop() == 0
