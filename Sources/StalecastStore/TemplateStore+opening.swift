@@ -18,6 +18,7 @@ extension TemplateStore {
         }
         let lock = try DirectoryLock(directory)
         do {
+            for part in BackupFile.sources(in: directory) { try refuseLoneLog(of: part) }
             let replica = try configuration.replica.map { try makeWay(for: $0, directory, log) }
             let mark = try HighWaterMark(directory.highWaterMark)
             // Looked at before anything opens the database, which makes these files.
@@ -57,7 +58,7 @@ extension TemplateStore {
             try DatabaseInspection.verify(directory.database)
             return false
         }
-        try refuseLoneLog(directory)
+        try refuseLoneLog(of: directory.database)
         do {
             if !beginEmpty { try refuseLoss(directory, mark) }
             try removeUnfinished(directory)
@@ -73,11 +74,11 @@ extension TemplateStore {
     }
 
     /// SQLite would delete the log beside a new database, and with it whatever it held.
-    private static func refuseLoneLog(_ directory: DataDirectory) throws(StoreError) {
-        guard (FileOperation.size(directory.writeAheadLog) ?? 0) > 0 else { return }
+    private static func refuseLoneLog(of database: String) throws(StoreError) {
+        guard !FileOperation.exists(database), (FileOperation.size(database + "-wal") ?? 0) > 0 else { return }
         throw .notAStore(
-            "\(directory.writeAheadLog) is there but \(directory.database) is missing; nothing was changed; put the "
-                + "database back beside it, restore a backup, or move the -wal file away")
+            "\(database)-wal is there but \(database) is missing; nothing was changed; put the database back beside it, "
+                + "restore a backup, or move the -wal file away to go on without what both held")
     }
 
     private static func refuseLoss(_ directory: DataDirectory, _ mark: HighWaterMark.Finding) throws {
@@ -126,8 +127,9 @@ extension TemplateStore {
             try DatabaseInspection.recognise(directory.database)
             try DatabaseInspection.verify(directory.database, makesFiles: false)
         } else {
-            try refuseLoneLog(directory)
+            try refuseLoneLog(of: directory.database)
         }
+        for part in BackupFile.sources(in: directory) { try refuseLoneLog(of: part) }
         // Reading the mark would make its file.
         guard !isThere || hasLostLog, FileOperation.exists(directory.highWaterMark) else { return isThere }
         do {

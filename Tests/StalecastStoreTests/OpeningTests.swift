@@ -124,6 +124,18 @@ import Testing
         #expect(try orphan.bytes("stalecast.sqlite-wal") == before)
     }
 
+    @Test(arguments: ["webhooks.sqlite", "deliveries.sqlite"])
+    func aLostDatabaseOfWebhooksStopsTheStart(name: String) throws {
+        try TemplateStore.make(directory).close()
+        try directory.write(Data("log".utf8), to: name + "-wal")
+        let started = #expect(throws: StoreError.self) { try TemplateStore.make(directory) }
+        let judged = #expect(throws: StoreError.self) { try TemplateStore.isReadable(in: directory.path) }
+        for error in [started, judged] {
+            #expect(error?.description.contains("\(name) is missing") == true, "\(error?.description ?? "")")
+        }
+        #expect(try directory.bytes(name + "-wal") == Data("log".utf8))
+    }
+
     @Test func theLogOfALostStoreIsNoRestoreThatWasCutOff() async throws {
         let store = try TemplateStore.make(directory)
         try await store.put(1...3)
