@@ -106,8 +106,12 @@ import stalecast
         #expect(anonymous([4], unidentified: 3) == [4, 3])
         #expect(anonymous([3, 3, 3], unidentified: 6) == [3, 0], "three named streams of three topics")
         #expect(anonymous([10, 2], unidentified: 10) == [10, 8], "two named ones of two topics, and eight others")
-        #expect(anonymous([4], unidentified: nil) == [4, 0], "a node of a cluster does not say")
+        #expect(anonymous([4], unidentified: nil) == [4, 0], "a node of a cluster that is older does not say")
         #expect(anonymous([], unidentified: 0) == [0, 0])
+        let own = PublishCounts.anonymous([
+            "topics": [["streams": 90]], "thisNode": ["streams": 30, "unidentifiedStreams": 20],
+        ])
+        #expect([own.streams, own.anonymous] == [30, 20])
     }
 
     @Test func aVersionForNobodyHasNoBar() {

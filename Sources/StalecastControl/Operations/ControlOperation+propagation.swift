@@ -128,7 +128,7 @@ extension ControlOperations {
         "Audience": .objectSchema(
             [
                 "streams": count, "polls": count, "webhooks": count, "clients": count, "unidentifiedStreams": count,
-                "clientsSeen": count, "fetchWindowMs": count,
+                "clientsSeen": count, "fetchWindowMs": count, "thisNode": numbers("streams", "unidentifiedStreams"),
                 "topics": .listSchema(.objectSchema(["name": text, "streams": count, "polls": count])),
                 "held": .listSchema(.objectSchema(["versionNumber": text, "clients": count])), "apps": groups,
                 "sdks": groups,

@@ -178,13 +178,14 @@ extension Call {
             throw .notFound("Requested entity was not found: no topic \(name).")
         }
         let presence = await control.reports.presence(scope.project, scope.namespace)
-        var (streams, polls) = (0, 0)
+        var (streams, polls, streamsHere) = (0, 0, 0)
         let topics = own.map { index -> JSONValue in
             let topic = board.topics[index]
             let counts = presence[topic.name] ?? [:]
             let held = counts[Transport.poll.rawValue] ?? 0
             let open = counts.values.reduce(0, +) - held
             (streams, polls) = (streams + open, polls + held)
+            streamsHere = max(streamsHere, open - (counts["otherNodes"] ?? 0))
             let name = topic.isInvalidation ? "firebase" : topic.name.description
             return ["name": .string(name), "streams": .int(open), "polls": .int(held)]
         }
@@ -203,8 +204,14 @@ extension Call {
             "apps": clients.apps.json(limit: 20), "sdks": clients.sdks.json(limit: 20),
             "fetchWindowMs": .int(control.hub.herd(of: scope)?.windowMs ?? 0),
         ]
-        // Streams are those of all nodes, and clients those of this one: the difference means nothing.
-        if !book.hasOtherNodes { object["unidentifiedStreams"] = .int(max(0, streams - clients.streams)) }
+        if book.hasOtherNodes {
+            // Streams are those of all nodes, and clients those of this one: the difference means nothing.
+            object["thisNode"] = [
+                "streams": .int(streamsHere), "unidentifiedStreams": .int(max(0, streamsHere - clients.streams)),
+            ]
+        } else {
+            object["unidentifiedStreams"] = .int(max(0, streams - clients.streams))
+        }
         return json(object)
     }
 

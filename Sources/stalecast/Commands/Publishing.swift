@@ -98,10 +98,11 @@ struct Publishing {
         else { return }
         let (streams, anonymous) = PublishCounts.anonymous(audience)
         guard let stage = wait.stage, anonymous * 2 > streams else { return }
+        let place = audience["thisNode"] == nil ? "" : " at this node"
         throw CommandFailure(
             .refused,
-            "\(PublishCounts.grouped(anonymous)) of \(PublishCounts.grouped(streams)) streams do not say whose they are, "
-                + "so \(stage.rawValue) cannot be counted; nothing was published",
+            "\(PublishCounts.grouped(anonymous)) of \(PublishCounts.grouped(streams)) streams\(place) do not say whose they "
+                + "are, so \(stage.rawValue) cannot be counted; nothing was published",
             advice: "Wait for --stage sent, or let clients send client= with their streams.")
     }
 
@@ -273,8 +274,12 @@ package struct PublishCounts {
     }
 
     /// Streams, and how many of them do not say whose they are, at least, from `GET remoteConfig/audience`. That counts a
-    /// stream of several topics for each of them, and a client's streams once.
+    /// stream of several topics for each of them, and a client's streams once. A node of a cluster knows whose its own
+    /// streams are, and only counts those of the others.
     package static func anonymous(_ audience: JSONValue) -> (streams: Int64, anonymous: Int64) {
+        if let node = audience["thisNode"] {
+            return (node["streams"]?.int64 ?? 0, node["unidentifiedStreams"]?.int64 ?? 0)
+        }
         let topics = (audience["topics"]?.array ?? []).map { min(max($0["streams"]?.int64 ?? 0, 0), 1 << 40) }
         let streams = topics.max() ?? 0
         guard let unidentified = audience["unidentifiedStreams"]?.int64 else { return (streams, 0) }
