@@ -94,24 +94,13 @@ import stalecast
         #expect(lines(known).contains("6 clients left before being told"))
     }
 
-    /// The daemon counts a stream of several topics for each, and a client's streams once.
-    @Test func streamsOfSeveralTopicsAreNotAnonymous() {
-        func anonymous(_ topics: [Int64], unidentified: Int64?) -> [Int64] {
-            let counts = PublishCounts.anonymous([
-                "topics": .array(topics.map { ["streams": .int($0)] }),
-                "unidentifiedStreams": unidentified.map(JSONValue.int),
-            ])
-            return [counts.streams, counts.anonymous]
-        }
-        #expect(anonymous([4], unidentified: 3) == [4, 3])
-        #expect(anonymous([3, 3, 3], unidentified: 6) == [3, 0], "three named streams of three topics")
-        #expect(anonymous([10, 2], unidentified: 10) == [10, 8], "two named ones of two topics, and eight others")
-        #expect(anonymous([4], unidentified: nil) == [4, 0], "a node of a cluster that is older does not say")
-        #expect(anonymous([], unidentified: 0) == [0, 0])
-        let own = PublishCounts.anonymous([
-            "topics": [["streams": 90]], "thisNode": ["streams": 30, "unidentifiedStreams": 20],
-        ])
-        #expect([own.streams, own.anonymous] == [30, 20])
+    /// A node of 0.2.0 counts the named clients of the other nodes as streams without an id.
+    @Test func anOlderDaemonsStreamsAreNotJudged() throws {
+        let old: JSONValue = ["streams": 18, "unidentifiedStreams": 12, "topics": [["streams": 18]]]
+        #expect(PublishCounts.anonymous(old) == nil)
+        let own = try #require(
+            PublishCounts.anonymous(["streams": 90, "thisNode": ["streams": 30, "unidentifiedStreams": 20]]))
+        #expect(own == (30, 20))
     }
 
     @Test func aVersionForNobodyHasNoBar() {

@@ -185,6 +185,7 @@ extension Call {
             let held = counts[Transport.poll.rawValue] ?? 0
             let open = counts.values.reduce(0, +) - held
             (streams, polls) = (streams + open, polls + held)
+            // The counts of topics have a stream for each of its topics, those of clients have it once.
             streamsHere = max(streamsHere, open - (counts["otherNodes"] ?? 0))
             let name = topic.isInvalidation ? "firebase" : topic.name.description
             return ["name": .string(name), "streams": .int(open), "polls": .int(held)]
@@ -204,14 +205,11 @@ extension Call {
             "apps": clients.apps.json(limit: 20), "sdks": clients.sdks.json(limit: 20),
             "fetchWindowMs": .int(control.hub.herd(of: scope)?.windowMs ?? 0),
         ]
-        if book.hasOtherNodes {
-            // Streams are those of all nodes, and clients those of this one: the difference means nothing.
-            object["thisNode"] = [
-                "streams": .int(streamsHere), "unidentifiedStreams": .int(max(0, streamsHere - clients.streams)),
-            ]
-        } else {
-            object["unidentifiedStreams"] = .int(max(0, streams - clients.streams))
-        }
+        // Of a cluster the streams are those of all nodes, and the clients those of this one: the difference means nothing.
+        if !book.hasOtherNodes { object["unidentifiedStreams"] = .int(max(0, streams - clients.streams)) }
+        object["thisNode"] = [
+            "streams": .int(streamsHere), "unidentifiedStreams": .int(max(0, streamsHere - clients.streams)),
+        ]
         return json(object)
     }
 

@@ -93,16 +93,14 @@ struct Publishing {
 
     /// - Throws: ``CommandFailure`` where the stage to wait for cannot be counted; nothing is published then.
     private func judgeStage() async throws(CommandFailure) {
-        guard let wait, wait.isOfClients, !isStaged,
-            let audience = try? await api.read("/audience")  // an older daemon has none: it refuses after the publish
+        guard let wait, let stage = wait.stage, wait.isOfClients, !isStaged,
+            let audience = try? await api.read("/audience"),  // an older daemon refuses after the publish
+            let (streams, anonymous) = PublishCounts.anonymous(audience), anonymous * 2 > streams
         else { return }
-        let (streams, anonymous) = PublishCounts.anonymous(audience)
-        guard let stage = wait.stage, anonymous * 2 > streams else { return }
-        let place = audience["thisNode"] == nil ? "" : " at this node"
         throw CommandFailure(
             .refused,
-            "\(PublishCounts.grouped(anonymous)) of \(PublishCounts.grouped(streams)) streams\(place) do not say whose they "
-                + "are, so \(stage.rawValue) cannot be counted; nothing was published",
+            "\(PublishCounts.grouped(anonymous)) of \(PublishCounts.grouped(streams)) streams at this daemon do not say "
+                + "whose they are, so \(stage.rawValue) cannot be counted; nothing was published",
             advice: "Wait for --stage sent, or let clients send client= with their streams.")
     }
 
@@ -273,18 +271,14 @@ package struct PublishCounts {
         return parts.joined(separator: "; ")
     }
 
-    /// Streams, and how many of them do not say whose they are, at least, from `GET remoteConfig/audience`. That counts a
-    /// stream of several topics for each of them, and a client's streams once. A node of a cluster knows whose its own
-    /// streams are, and only counts those of the others.
-    package static func anonymous(_ audience: JSONValue) -> (streams: Int64, anonymous: Int64) {
-        if let node = audience["thisNode"] {
-            return (node["streams"]?.int64 ?? 0, node["unidentifiedStreams"]?.int64 ?? 0)
-        }
-        let topics = (audience["topics"]?.array ?? []).map { min(max($0["streams"]?.int64 ?? 0, 0), 1 << 40) }
-        let streams = topics.max() ?? 0
-        guard let unidentified = audience["unidentifiedStreams"]?.int64 else { return (streams, 0) }
-        let named = max(0, topics.reduce(0, +) - max(0, unidentified))
-        return (streams, max(0, streams - named))
+    /// Streams of the daemon that was asked, and how many of them do not say whose they are, at least, from
+    /// `GET remoteConfig/audience`. nil for 0.2.0, whose nodes count the named clients of other nodes as streams without
+    /// an id.
+    package static func anonymous(_ audience: JSONValue) -> (streams: Int64, anonymous: Int64)? {
+        guard let node = audience["thisNode"], let streams = node["streams"]?.int64,
+            let anonymous = node["unidentifiedStreams"]?.int64
+        else { return nil }
+        return (max(0, streams), min(max(0, anonymous), 1 << 40))
     }
 
     /// `1,204`.

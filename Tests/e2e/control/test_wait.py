@@ -7,6 +7,7 @@ from harness.cli import REFUSED, TIMED_OUT, Cli
 from harness.keys import bearer
 from harness.sse import Stream
 from harness.templates import marked
+from harness.waiting import eventually
 from test_propagation import crowd, get, propagation
 
 
@@ -63,6 +64,23 @@ async def test_what_cannot_be_counted_is_refused_before_the_publish(launch):
     assert "3 of 4 streams" in told.err and "nothing was published" in told.err, told.err
     assert (await propagation(daemon))["versionNumber"] == "1"
     await asyncio.to_thread(cli, "publish", file, "--yes", "--wait", "90%", "--stage", "sent")
+    for stream in streams:
+        stream.close()
+
+
+async def test_a_stream_of_several_topics_counts_once_among_those_without_an_id(launch):
+    daemon = launch(configs.config(topics=[{"name": name, "scopes": ["demo/firebase"]} for name in ("PUSH_RC", "more")]))
+    target = "/v1/events?topic=PUSH_RC&topic=more"
+    streams = [await Stream.open(daemon.edge, target=f"{target}&client={name}") for name in ("a", "b")]
+    streams.append(await Stream.open(daemon.edge))
+    client = daemon.client()
+
+    async def own():
+        return (await client.call("GET", "/v1/projects/demo/remoteConfig/audience")).json()["thisNode"]
+
+    wanted = {"streams": 3, "unidentifiedStreams": 1}
+    assert await eventually(own, wanted) == wanted
+    client.close()
     for stream in streams:
         stream.close()
 
