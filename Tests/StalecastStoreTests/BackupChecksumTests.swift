@@ -22,11 +22,12 @@ import Testing
         return try shelf.bytes("backup")
     }
 
-    @Test(arguments: [0, 3 << 20]) func aChangedBitIsFoundWhereverItIs(partBytes: Int) async throws {
+    @Test(arguments: zip([0, 3 << 20], [24, 6]))
+    func aChangedBitIsFoundWhereverItIs(partBytes: Int, places: Int) async throws {
         let whole = try await makeBackup(partBytes: partBytes)
         #expect(try TemplateStore.verifyBackup(shelf.file("backup")).hasChecksum)
         // Not in the header, which says whether it is a backup at all.
-        for place in stride(from: 100, to: whole.count, by: whole.count / 40) {
+        for place in stride(from: 100, to: whole.count, by: whole.count / places) {
             var bytes = whole
             bytes[place] ^= 1
             try shelf.write(bytes, to: "changed")
