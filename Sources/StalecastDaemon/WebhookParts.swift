@@ -43,6 +43,10 @@ struct WebhookParts: Sendable {
             logger.warning(
                 "webhooks of API and command line are gone with their file; put it back, or restore a backup",
                 metadata: ["file": "\(registryFile)"])
+        } else if exists(registryFile), !exists(deliveryFile) {
+            logger.warning(
+                "attempts and dead letters of webhooks are gone with their file; each webhook is owed the newest version",
+                metadata: ["file": "\(deliveryFile)"])
         }
         do {
             registry = try WebhookRegistry(

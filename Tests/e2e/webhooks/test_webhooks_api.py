@@ -383,6 +383,7 @@ async def test_a_damaged_ledger_is_refused_and_without_it_the_newest_is_sent_onc
         last = await daemon.publish(marked("last"))
         await hooks.until(made, acknowledged(last))
         assert versions(receiver.arrivals[seen:]) == [published[-1], last], "the newest once, and nothing older"
+    assert "attempts and dead letters of webhooks are gone with their file" in daemon.log_text()
 
 
 async def test_a_registry_that_was_taken_away_is_told(launch):
