@@ -53,7 +53,7 @@ function go() {
   const {name, parameters, scope} = place()
   leave?.()
   leave = hear = undefined
-  const isOther = shown !== undefined && shown !== name
+  const before = shown
   shown = name
   document.title = `${titles[name]} · Stalecast`
   frame(name, scope)
@@ -83,10 +83,13 @@ function go() {
     replace(content, state("loading", "Loading."))
     leave = screens[name].show(context) ?? undefined
   }
-  if (isOther) { title.focus(); say(titles[name]) }
+  if (!before) return
+  if (before !== name) say(titles[name])
+  // What had the focus is gone with the page before.
+  if (before !== name || document.activeElement === document.body) title.focus()
 }
 
-/** The strip stays from screen to screen: its numbers are there before they are asked for anew. */
+/** The strip stays from screen to screen. */
 function look(scope) {
   if (glance && glance.scope === scope) return
   glance?.end()

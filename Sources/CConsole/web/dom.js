@@ -114,6 +114,12 @@ export const choice = (options, value, more) => h("select", more, options.map(op
 /** A chip; `tone` is good, bad, warn or none. */
 export const chip = (text, tone = "") => h("span", {class: `chip ${tone}`}, text)
 
+/** Focuses the button that has taken the place of one. */
+export function refind(lost) {
+  const name = one => one.ariaLabel ?? one.textContent
+  if (!lost.isConnected) [...document.querySelectorAll("main button")].find(one => name(one) === name(lost))?.focus()
+}
+
 /** A modal dialog; `build(close)` makes its content. Resolves with what it was closed with. */
 export function dialog(title, build, more) {
   return new Promise(resolve => {
@@ -121,7 +127,8 @@ export function dialog(title, build, more) {
     const close = result => { element.result = result; element.close() }
     const element = h("dialog", {"aria-labelledby": id, ...more}, h("h2", {id, tabindex: -1}, title))
     element.append(...[build(close)].flat(Infinity).filter(Boolean))
-    element.addEventListener("close", () => { element.remove(); resolve(element.result) })
+    const opener = document.activeElement
+    element.addEventListener("close", () => { element.remove(); refind(opener); resolve(element.result) })
     let isTyped = false
     element.addEventListener("input", () => { isTyped = true })
     element.addEventListener("cancel", async event => {

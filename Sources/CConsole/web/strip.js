@@ -1,17 +1,18 @@
 // The four answers on every page: who has the newest version, which and by whom, who is behind, what fails.
 import {h, replace, count, given, moment} from "./dom.js"
-import {each, path, read} from "./api.js"
+import {each, path, read, session} from "./api.js"
 import {everywhere, failures} from "./now.js"
 import {isLossy, leftWords, reach, shareWords, stateChip} from "./reach.js"
 import {isUnderWay} from "./release.js"
 
 /** A strip for a scope. `heard(status)` tells it what `/status` says; `link(screen, parameters)` are the ways on. */
 export function strip(scope, link) {
-  const cells = Object.fromEntries(["reached", "version", "behind", "webhooks", "sources"].map(name => [name, h("div", {class: "cell"})]))
+  const cells = Object.fromEntries(["reached", "version", "behind"].concat(session.mayReadAll ? ["webhooks", "sources"] : []).map(name => [name, h("div", {class: "cell"})]))
   const element = h("section", {id: "strip", "aria-label": "At a glance"}, h("dl", null, Object.values(cells)))
   let publisher, publishedOf
 
   const put = (name, label, value, more, tone) => {
+    if (!cells[name]) return
     cells[name].className = `cell ${name} ${tone ?? ""}`
     replace(cells[name], h("dt", null, label), h("dd", null, h("b", null, value), more ? h("span", {class: "quiet"}, more) : null))
   }

@@ -1,5 +1,5 @@
 // Who is told by URL, how that went, and what can be done about it.
-import {h, replace, button, chip, choice, clock, copy, count, dialog, facts, field, given, moment, plural, say, span, state, table} from "./dom.js"
+import {h, replace, button, chip, choice, clock, copy, count, dialog, facts, field, given, moment, plural, refind, say, span, state, table} from "./dom.js"
 import {api, each, may, partial, read} from "./api.js"
 import {sending} from "./records.js"
 
@@ -49,7 +49,7 @@ export function show({content, scope, parameters, offer, fresh, note}) {
         read(`${base}/${id}/attempts?pageSize=50`, {signal}), read(`${base}/${id}/deadLetters?pageSize=50`, {signal})])
       fresh(webhook)
       replace(head, given(webhook.url, 120))
-      const focus = about.contains(document.activeElement) && document.activeElement.textContent
+      const focus = about.contains(document.activeElement) && document.activeElement
       replace(about, facts([["id", h("code", null, webhook.id)], ["state", chip(webhook.state.name, tones[webhook.state.name])],
         ["since", moment(webhook.state.since)],
         ...(webhook.delivery?.lastFailure ? [["last failure", [moment(webhook.delivery.lastFailure.time), quietly(failure(webhook))]]] : []),
@@ -63,7 +63,7 @@ export function show({content, scope, parameters, offer, fresh, note}) {
         webhook.state.name === "disabled" ? button("Enable", () => act("enable")) : null,
         webhook.state.name === "unverified" ? button("Ask for consent", () => act("verify")) : null,
         lost.deadLetters.length ? button("Take up what was given up", () => act("redrive")) : null) : null)
-      if (focus) [...about.querySelectorAll("button")].find(one => one.textContent === focus)?.focus()
+      if (focus) refind(focus)
       attempts.update(tried.attempts.map((row, index) => ({...row, next: nextTry(row, tried.attempts.slice(0, index), webhook.mode)})))
       dead.update(lost.deadLetters)
       if (!deliveries.firstChild) replace(deliveries, h("h3", null, "Attempts"), attempts, h("h3", null, "Given up"), dead)
