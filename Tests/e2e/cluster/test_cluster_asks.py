@@ -7,6 +7,7 @@ import pytest
 
 from harness.receiver import Receiver, newest_in
 from harness.templates import marked
+from harness.waiting import until
 from harness.webhooks import Refused, Webhooks
 from test_cluster_webhooks import ALLOWED, TAKEN_OVER, arrived
 
@@ -55,7 +56,7 @@ async def test_every_node_answers_for_the_one_that_delivers(start_cluster, etcd)
         hook = await Webhooks(cluster.nodes[0]).add(receiver.url, topics=["PUSH_RC"], mode="fifo-advance")
         version = await cluster.nodes[1].publish(marked("first"))
         await arrived(receiver, version, TAKEN_OVER)
-        # Duties move until the nodes have been the same for ten seconds; the answers are the same all the time.
+        # Once the nodes have been the same for ten seconds, duties move; the answers are the same before and after.
         for round in range(2):
             for node in cluster.nodes:
                 desk = Webhooks(node)
@@ -73,7 +74,7 @@ async def test_every_node_answers_for_the_one_that_delivers(start_cluster, etcd)
                 with pytest.raises(Refused) as refused:
                     await desk.act(hook, "recover")
                 assert refused.value.field == "since"
-            await asyncio.sleep(0 if round else 12)
+            await until(lambda: shared_evenly(cluster.nodes))
         owner = await owner_of(cluster.nodes, hook)
         others = [node for node in cluster.nodes if node is not owner]
         # A page of any node is the owner's, in pieces that fit.
@@ -101,6 +102,12 @@ async def test_every_node_answers_for_the_one_that_delivers(start_cluster, etcd)
         for node in others:
             assert (await Webhooks(node).act(hook, "redeliver"))["deliveries"] == 1
             assert [one for one in await Webhooks(node).attempts(hook) if one.get("versionNumber") == str(version)]
+
+
+async def shared_evenly(nodes):
+    """Whether each node has its share of the 64 duties, and all that it should have."""
+    counts = [[await node.metric("stalecast_cluster_duties", state=state) for state in ("wanted", "held")] for node in nodes]
+    return all(wanted == held > 10 for wanted, held in counts)
 
 
 async def frozen_owner(owner, others, hook, receiver):

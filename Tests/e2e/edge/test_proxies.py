@@ -123,10 +123,12 @@ def proxy(daemon, tool, tmp_path):
         each.stop()
 
 
-async def first_events(daemon, port, rounds=5, **options):
-    """Seconds from before the publish to its message at the client, each on a fresh stream."""
+async def first_events(daemon, port, enough, **options):
+    """Seconds from before the publish to its message at the client, each on a fresh stream: five, and more until one is
+    `enough`. A proxy that waits for more bytes does so each time, a busy machine does not."""
     delays = []
-    for number in range(rounds):
+    while len(delays) < 5 or min(delays) > enough and len(delays) < 40:
+        number = len(delays)
         stream = await Stream.open(port, **options)
         await stream.synced()
         begun = time.monotonic()
@@ -145,8 +147,8 @@ async def first_events(daemon, port, rounds=5, **options):
 async def test_the_first_event_comes_at_once_through_a_proxy(daemon, proxy, kind, most, http):
     front = proxy(kind.replace("our ", "ours "))
     assert await front.up() == 200
-    delays = await first_events(daemon, front.port, http=http)
-    print(f"{kind}, HTTP/{http}: first event after {delays[0] * 1000:.1f} ms at best, {delays[2] * 1000:.1f} ms median")
+    delays = await first_events(daemon, front.port, most, http=http)
+    print(f"{kind}, HTTP/{http}: first event after {delays[0] * 1000:.1f} ms at best of {len(delays)}")
     assert delays[0] <= most, f"{[round(delay, 3) for delay in delays]}"
 
 
