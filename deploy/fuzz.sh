@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Compiles the fuzz targets (libFuzzer, all readers in one instrumented module, the packages they use as they are built)
-# and runs each for a share of the time.
+# and runs each for a share of the time, two at once.
 #   deploy/fuzz.sh [--seconds N]   N in all, default 30; a crash's input is kept in .build/fuzz and printed
 # A run of up to a minute (CI's) begins with the same number each time, so that whether a change is taken is no matter of
 # chance. It is compiled without optimisation, which takes 30 s of CPU instead of 124. A longer run begins anew each time
@@ -92,24 +92,43 @@ for module in "${packages[@]}"; do
     if [[ -r $built/Modules/$module.swiftmodule ]]; then cp "$built/Modules/$module.swiftmodule" "$out/modules"; fi
 done
 for include in Sources/CLinux/include .build/checkouts/*/Sources/*/include; do includes+=(-Xcc "-I$include"); done
-echo "fuzz: compiling"
 optimisation=-Onone seed=1
 if ((seconds > 60)); then optimisation=-O seed=0; fi
-swiftc $optimisation -wmo -swift-version 6 -package-name stalecast -module-name Fuzz -parse-as-library -sanitize=fuzzer \
-    -enable-upcoming-feature MemberImportVisibility -I "$out/modules" "${includes[@]}" -o "$out/fuzz" \
-    "$out"/sources/*.swift "${objects[@]}"
+# What was compiled from the same sources, by the same compiler and over the same packages is not compiled again.
+key=$({ swiftc --version && echo "$optimisation $built" && cat deploy/fuzz.sh Package.resolved "$out"/sources/*.swift; } 2>&1 | sha256sum)
+if [[ -x $out/fuzz && $(cat "$out/fuzz.key" 2>/dev/null) == "$key" ]]; then
+    echo "fuzz: compiled before"
+else
+    echo "fuzz: compiling"
+    rm -f "$out/fuzz.key"
+    swiftc $optimisation -wmo -num-threads 2 -swift-version 6 -package-name stalecast -module-name Fuzz -parse-as-library \
+        -sanitize=fuzzer -enable-upcoming-feature MemberImportVisibility -I "$out/modules" "${includes[@]}" -o "$out/fuzz" \
+        "$out"/sources/*.swift "${objects[@]}"
+    echo "$key" >"$out/fuzz.key"
+fi
 
-targets=$(ls Tests/Fuzz/corpus)
-share=$((seconds / $(wc -w <<<"$targets")))
+mapfile -t targets < <(ls Tests/Fuzz/corpus)
+share=$((seconds / ${#targets[@]}))
 share=$((share > 0 ? share : 1))
-for target in $targets; do
-    mkdir -p "$out/corpus/$target" "Tests/Fuzz/corpus/$target"
-    if ! SWIFT_BACKTRACE=enable=no STALECAST_FUZZ=$target "$out/fuzz" -seed=$seed -max_total_time=$share -timeout=5 -rss_limit_mb=2048 -max_len=4096 \
-        -print_final_stats=0 -verbosity=0 -artifact_prefix="$out/$target-" "$out/corpus/$target" "Tests/Fuzz/corpus/$target" \
-        >"$out/$target.log" 2>&1; then
+# fuzz TARGET: for its share of the time.
+fuzz() {
+    local target=$1
+    mkdir -p "$out/corpus/$target"
+    if ! SWIFT_BACKTRACE=enable=no STALECAST_FUZZ=$target "$out/fuzz" -seed=$seed -max_total_time=$share -timeout=5 -rss_limit_mb=2048 \
+        -max_len=4096 -print_final_stats=0 -verbosity=0 -artifact_prefix="$out/$target-" "$out/corpus/$target" \
+        "Tests/Fuzz/corpus/$target" >"$out/$target.log" 2>&1; then
         tail -40 "$out/$target.log"
         echo "fuzz: $target FAILED, its input is in $out/$target-…"
-        exit 1
+        touch "$out/failed"
+        return
     fi
     echo "fuzz: $target, $share s, $(find "$out/corpus/$target" -type f | wc -l) inputs"
+}
+# One on each of two processors.
+rm -f "$out/failed"
+for target in "${targets[@]}"; do
+    while (($(jobs -rp | wc -l) >= 2)); do wait -n || true; done
+    fuzz "$target" &
 done
+wait
+[[ ! -e $out/failed ]]
