@@ -8,7 +8,7 @@ import Synchronization
 final class MemoryCarrier: Carrier {
     /// The other end of a stream or a poll.
     final class Client {
-        fileprivate(set) var text = ""
+        private(set) var text = ""
         /// Bytes that its connection still takes.
         var room = Int.max
         var isDead = false
@@ -18,10 +18,21 @@ final class MemoryCarrier: Carrier {
         fileprivate(set) var isOver = false
         fileprivate(set) var reason: DropReason?
         fileprivate(set) var slot: Int32 = -1
-
         /// Versions in the order in which they were told.
-        var versions: [Int] {
-            text.matches(of: #/"latestTemplateVersionNumber":"([0-9]+)"/#).compactMap { Int($0.1) }
+        private(set) var versions: [Int] = []
+        /// Length of the text, in bytes, up to the last of `versions`.
+        private var read = 0
+
+        fileprivate func receive(_ bytes: ArraySlice<UInt8>) {
+            text += String(decoding: bytes, as: UTF8.self)
+            // A version may come in pieces: what is behind its last quotation mark is looked at again.
+            let parts = text.utf8.dropFirst(read).split(separator: UInt8(ascii: "\""), omittingEmptySubsequences: false)
+            for (name, number) in zip(parts, parts.dropFirst(2).dropLast())
+            where name.elementsEqual("latestTemplateVersionNumber".utf8) {
+                guard let version = Int(Substring(number)) else { continue }
+                versions.append(version)
+                read = text.utf8.distance(from: text.startIndex, to: number.endIndex)
+            }
         }
     }
 
@@ -126,7 +137,7 @@ final class MemoryCarrier: Carrier {
     func send(_ bytes: ArraySlice<UInt8>, to index: Int32) -> Sent {
         guard let client = clients[index], !client.isDead else { return .gone }
         let taken = min(bytes.count, client.room)
-        client.text += String(decoding: bytes.prefix(taken), as: UTF8.self)
+        client.receive(bytes.prefix(taken))
         if client.room != .max { client.room -= taken }
         return taken == bytes.count ? .all : .part(taken)
     }
