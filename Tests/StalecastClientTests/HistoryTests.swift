@@ -6,7 +6,7 @@ import Testing
 
 /// Whatever happens, what is in force is some published version, whole, and never an older one without a rollback.
 @Suite struct HistoryTests {
-    @Test(arguments: 1...24 as ClosedRange<UInt64>)
+    @Test(arguments: 1...(isLongRun ? 24 : 8) as ClosedRange<UInt64>)
     func activeValuesAreAlwaysThoseOfOneVersion(seed: UInt64) async throws {
         var random = SeededRandom(seed: seed)
         let phone = Phone(listening: seed.isMultiple(of: 2) ? .activating : .only)

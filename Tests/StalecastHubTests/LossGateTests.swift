@@ -1,4 +1,3 @@
-import Foundation
 import StalecastTestSupport
 import Testing
 
@@ -6,7 +5,6 @@ import StalecastHub
 
 @Suite struct LossGateTests {
     private static let second: UInt64 = 1_000_000_000
-    private static let isLong = ProcessInfo.processInfo.environment["STALECAST_LONG"] == "1"
 
     // MARK: Simulated releases
 
@@ -67,14 +65,14 @@ import StalecastHub
     @Test(arguments: [0.005, 0.02])
     func quietReleasesAreNotPaused(base: Double) {
         var random = SeededRandom(seed: 4)
-        let clients = Clients(addresses: Self.isLong ? 20_000 : 300, base: base, stage: Self.isLong ? 0.01 : 0.1)
-        let paused = (0..<(Self.isLong ? 2000 : 100)).count { _ in Self.release(clients, &random) != nil }
-        #expect(paused <= (Self.isLong ? 2 : 0))
+        let clients = Clients(addresses: isLongRun ? 20_000 : 300, base: base, stage: isLongRun ? 0.01 : 0.1)
+        let paused = (0..<(isLongRun ? 2000 : 100)).count { _ in Self.release(clients, &random) != nil }
+        #expect(paused <= (isLongRun ? 2 : 0))
     }
 
     @Test func aFifthOfTheToldClientsLostIsFoundAtOnePercent() throws {
         var random = SeededRandom(seed: 5)
-        let runs = Self.isLong ? 200 : 4
+        let runs = isLongRun ? 200 : 4
         let found = (0..<runs).compactMap { _ in Self.release(Clients(harm: 0.2), &random) }
         #expect(found.count * 100 >= runs * 99)
         // The return time after the first round, which is half of it.

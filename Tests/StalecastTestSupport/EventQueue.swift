@@ -1,11 +1,3 @@
-import Foundation
-
-/// Number of seeds with which simulations run.
-package enum Simulations {
-    package static let schedules: UInt64 =
-        ProcessInfo.processInfo.environment["STALECAST_LONG"] == "1" ? 100_000 : 2000
-}
-
 /// What will happen, in the order of time, and of being said.
 package struct EventQueue {
     private struct Event {
