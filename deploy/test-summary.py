@@ -3,7 +3,7 @@
 
     test-summary.py DIRECTORY [--slowest N]
 
-DIRECTORY holds `parts.tsv` (seconds, part), `*.swift.log` (output of `swift test`), `*.xml` (pytest's junit files) and
+DIRECTORY holds `parts.tsv` (seconds, part), `*.swift.log` (output of Swift's tests), `*.xml` (pytest's junit files) and
 `flaky.txt` (names of tests that passed only on their second try). The last line is "N passed, N failed, N skipped".
 """
 

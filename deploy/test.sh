@@ -7,7 +7,7 @@ usage() {
     cat <<'TEXT'
 deploy/test.sh [--fast | --long] [--strict] [--only PATTERN]
 
-Installs the Debian packages and Python clients that are missing, builds, runs `swift test` and `pytest Tests/e2e`.
+Installs the Debian packages and Python clients that are missing, builds, runs Swift's tests and `pytest Tests/e2e`.
 Without --fast and --only it also prints what a delivery, a fetch and a publish cost, beside the last figures: times fail
 nothing. Prints each part's time, the forty slowest tests and the flaky ones; its last line counts the tests that passed, failed
 and were skipped. The code is other than 0 when anything failed.
@@ -113,21 +113,30 @@ if ((strict)) && grep -E "^$(pwd -P)/(Sources|Tests|Package\.swift).*: warning: 
     echo 'The build has warnings, listed above.'
     failed+=(warnings)
 fi
+built=$(swift build -c $configuration --show-bin-path)
 
-# of_swift NAME OPTION…: `swift test` with these options. Up to three tests that failed run once more, alone: the machine is
-# shared, and other processes' load or ports are no fault of what is tested. What fails twice has failed; what passes then
-# is named as flaky.
-swift_test=(swift test -c "$configuration" --skip-build)
+# swift_tests WIDTH OPTION…: the test binary, with so many tests at a time. Without `swift test` around it a start takes
+# 0.2 s. No test matches --only: that is no failure.
+swift_tests() {
+    local status=0
+    SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=$1 "$built/stalecastPackageTests.xctest" \
+        --testing-library swift-testing "${@:2}" || status=$?
+    ((status == 0)) || [[ $status == 69 && -n $only ]]
+}
+
+# of_swift NAME WIDTH OPTION…: Swift's tests with these options. Up to three tests that failed run once more, alone: the
+# machine is shared, and other processes' load or ports are no fault of what is tested. What fails twice has failed; what
+# passes then is named as flaky.
 of_swift() {
     local name=$1 log names && shift
     begin "$name"
     log=$results/${name// /-}.swift.log
-    if ! "${swift_test[@]}" "$@" 2>&1 | tee "$log"; then
+    if ! swift_tests "$@" 2>&1 | tee "$log"; then
         mapfile -t names < <(sed -nE 's/^.* Test ([A-Za-z0-9_]+)\(.*\)( with .*)? failed after .*/\1/p' "$log" | sort -u)
         # A run that ends before its summary has crashed, or hung.
         if grep -qE ' Test run with .* failed after ' "$log" && ((${#names[@]} >= 1 && ${#names[@]} <= 3)); then
             begin "$name, again: ${names[*]}"
-            if "${swift_test[@]}" --filter "[/.]($(IFS='|' && echo "${names[*]}"))\\("; then
+            if swift_tests 1 --filter "[/.]($(IFS='|' && echo "${names[*]}"))\\("; then
                 printf '%s\n' "${names[@]}" >>"$results/flaky.txt"
             else
                 failed+=("$name")
@@ -141,28 +150,37 @@ of_swift() {
 # What has many timers is kept apart from what keeps the processors busy.
 timed='StalecastOutboundTests|StalecastSourcesTests|StalecastWebhooksTests|StalecastEtcdTests|ClusterNodeTests'
 if [[ -n $only ]]; then
-    "${swift_test[@]}" --filter "$only" || failed+=('swift test')
+    of_swift 'swift test' 16 --filter "$only"
 else
     # All 1,400 at once end together: each takes as long as the run, and on a busy machine longer than its time limit.
-    export SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=16
-    of_swift 'swift test' --skip "StalecastClientTests|$timed"
-    of_swift 'swift test of the client' --filter StalecastClientTests
+    of_swift 'swift test' 16 --skip "StalecastClientTests|$timed"
+    of_swift 'swift test of the client' 16 --filter StalecastClientTests
     # These wait more than they compute. Each has an engine: 48 take 4,000 descriptors.
-    SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=48
-    of_swift 'swift test of requests and sources' --filter "$timed"
+    of_swift 'swift test of requests and sources' 48 --filter "$timed"
 fi
-
-if ((!fast)) && [[ -z $only ]]; then
-    begin 'fuzzing'
-    deploy/fuzz.sh --seconds $((long ? 300 : 24)) || failed+=(fuzzing)
+if ((long)) && [[ -z $only ]]; then
+    # What tries fewer inputs else, for minutes, without tests beside it that wait.
+    STALECAST_LONG=1 of_swift 'swift test of all inputs' 16 --filter \
+        'DoublingTests|ConfigurationFuzzTests|HistoryTests|SimulationTests|AssignmentTests|LossGateTests'
 fi
 
 # Where mounts are not allowed the lookups that nobody answers are skipped, and the summary of swift test says so.
 silent_dns=()
 if unshare --mount true 2>/dev/null; then silent_dns=(deploy/with-silent-dns.sh); fi
-if [[ -z $only ]] && ((!fast && ${#silent_dns[@]})); then
-    begin 'swift test with a silent name server'
-    "${silent_dns[@]}" "${swift_test[@]}" --filter SilentNameServer || failed+=('silent name server')
+if ((!fast)) && [[ -z $only ]]; then
+    begin 'fuzzing, and swift test with a silent name server'
+    # Those tests wait for lookups that time out, while the fuzz targets are compiled.
+    lookups=$results/silent-name-server.log
+    if ((${#silent_dns[@]})); then
+        "${silent_dns[@]}" "$built/stalecastPackageTests.xctest" --testing-library swift-testing \
+            --filter SilentNameServer >"$lookups" 2>&1 &
+        beside=$!
+    fi
+    deploy/fuzz.sh --seconds $((long ? 300 : 24)) || failed+=(fuzzing)
+    if ((${#silent_dns[@]})); then
+        wait "$beside" || failed+=('silent name server')
+        cat "$lookups"
+    fi
 fi
 
 # Release, because only there the compiler inlines Mutex so that the thread sanitizer sees its atomics.
@@ -182,8 +200,7 @@ if ((long)); then
     sanitize address
 fi
 
-STALECAST_BIN=$(swift build -c $configuration --show-bin-path)/stalecast
-export STALECAST_BIN STALECAST_LONG=$long
+export STALECAST_BIN=$built/stalecast STALECAST_LONG=$long
 [[ -x $STALECAST_BIN ]] || { echo "No binary at $STALECAST_BIN." >&2 && exit 1; }
 if ((${#failed[@]})); then echo "Failed so far, see above: ${failed[*]}"; fi
 
