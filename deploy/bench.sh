@@ -24,9 +24,10 @@ repeat within about 10 % (timers fire by the clock) on every machine; allocation
   --flags          instead: what one publish to STREAMS (10000) of OpenFeature providers, each a client of its own, costs a
                    daemon for each, in CPU and in memory, beside streams without an id; three times
   --fetch          instead: fetches a second of a daemon, and what each costs in CPU and allocations, beside nginx with a
-                   file of the same bytes; wrk with 64 connections for SECONDS (5) each, three sizes, three times. KIND is
-                   engine (the default), front (without the engine), tls (1.3, nginx too), apple (bodies as iOS sends them)
-                   or gzip (answers in gzip, nginx from a file of them)
+                   file of the same bytes; wrk with 64 connections for SECONDS (2) each, three sizes, nine turns, each
+                   server with one thread on one processor and wrk on another; medians, and of each pair the ratios, with
+                   their quarters. KIND is engine (the default), front (without the engine), tls (1.3, nginx too), apple
+                   (bodies as iOS sends them) or gzip (answers in gzip, nginx from a file of them)
   --storm          instead: 10,000 (CLIENTS) fetch 4 kB at once after a publish: answers a second, CPU of each, p99, and
                    how many were stale; beside nginx with a file of the same bytes; 5 ROUNDS, three times
   --publish        instead: publishes a second of a daemon, and what each costs in CPU, allocations and time, from 1 and
@@ -71,7 +72,7 @@ while (($#)); do
         [[ ${1:-} =~ ^[0-9]+$ ]] && flags[1]=$1 && shift
         ;;
     --fetch)
-        shift && fetch=(engine 5)
+        shift && fetch=(engine 2)
         [[ ${1:-} =~ ^[a-z]+$ ]] && fetch[0]=$1 && shift
         [[ ${1:-} =~ ^[0-9]+$ ]] && fetch[1]=$1 && shift
         ;;
@@ -127,7 +128,7 @@ build_daemon() {
 serve() {
     data=$(mktemp -d)
     ALLOCATIONS=$data/allocations LD_PRELOAD=$PWD/.build/bench/allocations.so \
-        "$bin/stalecast" serve --data "$data" --edge 127.0.0.1:0 --control 127.0.0.1:0 "$@" 2>"$data/log" &
+        "${on_first[@]}" "$bin/stalecast" serve --data "$data" --edge 127.0.0.1:0 --control 127.0.0.1:0 "$@" 2>"$data/log" &
     daemon=$!
     trap end EXIT
     until [[ -s $data/endpoints.json ]]; do
@@ -377,7 +378,7 @@ TEXT
 
 # compare_release SECONDS: one daemon before, during and after a release, three times.
 compare_release() {
-    local port rate before
+    local port
     build_daemon
     install_command wrk wrk
     install_missing curl
@@ -389,13 +390,13 @@ compare_release() {
         echo 'Before a release:'
         "$bin/stalecast" load fanout --subscribers 5000 --rounds 5 --yes --data "$data"
         control /v1/projects/demo/remoteConfig -X PUT -H 'If-Match: *' --data-binary "@$data/template"
-        rush none "$daemon" deploy/bench/fetch.lua "http://127.0.0.1:$port/" "$1" && before=$rate
+        rush none "$daemon" deploy/bench/fetch.lua "http://127.0.0.1:$port/" "$1" >"$data/rushes"
         template 81 >"$data/template"
         control '/v1/projects/demo/remoteConfig?release=staged&stages=50%25,100%25&every=0s&bake=0s' -X PUT \
             -H 'If-Match: *' --data-binary "@$data/template"
         echo 'While one is open:'
-        rush open "$daemon" deploy/bench/fetch.lua "http://127.0.0.1:$port/" "$1"
-        awk -v open="$rate" -v before="$before" 'BEGIN {printf "       %.2f times the rate of before\n", open / before}'
+        rush open "$daemon" deploy/bench/fetch.lua "http://127.0.0.1:$port/" "$1" >>"$data/rushes"
+        medians <"$data/rushes"
         control /v1/projects/demo/remoteConfig/release:promote -X POST -d '{}'
         echo 'After it:'
         "$bin/stalecast" load fanout --subscribers 5000 --rounds 5 --yes --data "$data"

@@ -54,7 +54,7 @@ publishes() {
 
 # compare_counts: what a delivery, a fetch and a publish cost, for a moment each.
 compare_counts() {
-    local projects nginx rate floor ours theirs
+    local projects floor ours
     install_command nginx nginx-light
     install_missing curl
     prepare_publishes
@@ -68,20 +68,7 @@ compare_counts() {
         printf "%.1f us of CPU, %.2f times the floor", ours, ours / floor}')"
     end
 
-    serve
-    template 80 >"$data/template"
-    publish_template "$data/template"
-    keep_answer http
-    printf 'function request() return wrk.format("GET", "/answer.json") end\n' >"$data/static.lua"
-    start_nginx ''
-    rush nginx "$nginx" "$data/static.lua" http://127.0.0.1:18900/ 2 >"$data/theirs" && theirs=$rate
-    rush fetch "$daemon" deploy/bench/fetch.lua "http://127.0.0.1:$(edge_port)/" 2 >"$data/ours"
-    stop_nginx
-    beside fetch "$(awk -v rates="$rate $theirs" '{us[NR] = $5; made = $(NF - 1)} END {
-        split(rates, rate)
-        printf "%.1f us of CPU, %.2f times that of nginx, %.1f allocations; %.2f times its rate",
-            us[2], us[2] / us[1], made, rate[1] / rate[2]}' "$data/theirs" "$data/ours")"
-    end
+    count_fetches
 
     floor=$(.build/bench/fsync "$TMPDIR/file" 1000 | awk '{print $2}')
     for COUNT in 1 64; do
@@ -91,6 +78,18 @@ compare_counts() {
     done
     rm -rf "$projects" "$TMPDIR"
 }
+
+# count_fetches: in a shell of its own, because it pins what it starts.
+count_fetches() (
+    pin
+    serve
+    template 80 >"$data/template"
+    publish_template "$data/template"
+    keep_answer http
+    start_nginx ''
+    beside fetch "$(take_turns http 5 1 | sed -n 's/^fetch *//p')"
+    stop_nginx
+)
 
 # beside NAME FIGURES: prints them, and the last row of that name in figures.md.
 beside() {
