@@ -7,8 +7,11 @@ import StalecastTestServers
 import Testing
 
 @Suite struct FenceTests {
+    /// - Parameters:
+    ///   - wait: nil: as long as it takes; the clock stands still.
+    ///   - step: time that a probe takes by the clock, however long it really takes.
     private static func verdict(
-        _ proof: Fence.Settings.Proof, wait: Duration = .seconds(20), version: VersionNumber? = 7, etag: String? = nil,
+        _ proof: Fence.Settings.Proof, wait: Duration? = nil, version: VersionNumber? = 7, etag: String? = nil,
         value: String = "v", before: String? = nil, takes step: Duration? = nil,
         _ answer: @escaping @Sendable (_ probe: Int, OriginServer.Request) -> OriginServer.Reply
     ) async throws -> (Fence.Verdict, probes: Int) {
@@ -22,12 +25,12 @@ import Testing
                     }, request)
             }) { server in
                 var settings = Fence.Settings(url: try OutboundURL(server.url + "/public"), proof: proof)
-                settings.wait = wait
+                settings.wait = wait ?? .seconds(60)
                 settings.interval = .milliseconds(5)
                 let began = ContinuousClock.now
                 let fence = Fence(settings, access: try fixture.access(), kind: .client) {
-                    // A probe takes `step` by this clock, however long it really takes.
-                    step.map { began + $0 * probes.withLock { $0 } } ?? .now
+                    if let step { return began + step * probes.withLock { $0 } }
+                    return wait == nil ? began : .now
                 }
                 let template = Self.template(value)
                 let verdict = await fence.wait(

@@ -42,7 +42,8 @@ import Testing
             try await stage.run([]) { _ in }
             try await stage.run([webhook]) { fixture in
                 try await eventually { server.versions(at: "/old") == [1, 1] }
-                #expect(try fixture.attempts(webhook).count == 1)
+                // An attempt is stored after its answer came.
+                try await eventually { try fixture.attempts(webhook).count == 1 }
             }
         }
     }
