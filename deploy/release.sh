@@ -100,10 +100,11 @@ rm -rf "$to"
 mkdir -p "$to"
 to=$(realpath "$to")
 
-# pack ARCHIVE DIRECTORY: the same bytes for the same files.
+# pack ARCHIVE DIRECTORY: the same bytes for the same files; compressed as the package is when a test wants it quick.
 pack() {
     tar --directory "$(dirname "$2")" --sort=name --mtime="@$SOURCE_DATE_EPOCH" --owner=0 --group=0 --numeric-owner \
-        --mode=u=rwX,go=rX --dereference --format=gnu -cf - "$(basename "$2")" | gzip -n >"$1"
+        --mode=u=rwX,go=rX --dereference --format=gnu -cf - "$(basename "$2")" |
+        gzip -n "-${DPKG_DEB_COMPRESSOR_LEVEL:-6}" >"$1"
 }
 
 deploy/debian/build.sh --binary "$binary" --to "$to"

@@ -32,15 +32,17 @@ def pytest_make_parametrize_id(val):
 def pytest_itemcollected(item):
     if item.get_closest_marker("campaign") and not LONG:
         item.add_marker(pytest.mark.skip(reason="a campaign: deploy/test.sh --long"))
-    item.add_marker(pytest.mark.xdist_group(group(item)))
+    if name := group(item):
+        item.add_marker(pytest.mark.xdist_group(name))
 
 
 def pytest_collection_modifyitems(items):
     # Long tests begin first, so that no process is left alone with one at the end. The sort keeps groups together.
     longest = {}
     for item in items:
-        longest[group(item)] = max(longest.get(group(item), 0), limit(item))
-    items.sort(key=lambda item: -longest[group(item)])
+        name = group(item) or item.nodeid
+        longest[name] = max(longest.get(name, 0), limit(item))
+    items.sort(key=lambda item: -longest[group(item) or item.nodeid])
     if not os.access(BINARY, os.X_OK):
         missing = pytest.mark.skip(reason=f"no daemon binary at {BINARY}; build it or set STALECAST_BIN")
         for item in items:
@@ -49,12 +51,11 @@ def pytest_collection_modifyitems(items):
 
 
 def group(item):
-    """Name of the tests that stay in one process of `-n`: a file whose fixtures serve all of it, else one function."""
+    """Name of the tests that stay in one process of `-n`, because they share a daemon or a file's fixture; else None."""
     definitions = item._fixtureinfo.name2fixturedefs
-    shares = any(name == "package" or definitions[name][-1].scope == "module"
-                 for name in item.fixturenames if name in definitions)
-    name = item.path.stem if shares else f"{item.path.stem}-{item.originalname}"
-    return f"group-{name}"
+    if any(definitions[name][-1].scope == "module" for name in item.fixturenames if name in definitions):
+        return f"group-{item.path.stem}"
+    return f"group-{item.path.stem}-{item.originalname}" if item.get_closest_marker("shared") else None
 
 
 def limit(item):
@@ -155,23 +156,38 @@ def daemon(request, half):
 
 
 @pytest.fixture(scope="session")
-def shipped(tmp_path_factory):
+def once(tmp_path_factory):
+    """`once(name, make)`: a directory that `make(directory)` filled in one process of `-n`, for all of them."""
+    base = tmp_path_factory.getbasetemp()
+    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+    def directory(name, make):
+        made = shared / name
+        with open(base.parent / f"{name}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not made.exists():
+                make(unfinished := shared / f"{name}.unfinished")
+                unfinished.rename(made)
+        return made
+
+    return directory
+
+
+@pytest.fixture(scope="session")
+def shipped(once):
     """The binary that is shipped, as deploy/install.sh links it; STALECAST_SHIPPED names one that was made before."""
     if given := os.environ.get("STALECAST_SHIPPED"):
         return given
     if ".build/" not in BINARY:
         pytest.skip("the binary is not of this checkout: what is shipped was not linked")
-    # All processes of `-n` share one: linking takes most of a minute of a processor.
-    base = tmp_path_factory.getbasetemp()
-    directory = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shipped"
-    with open(base.parent / "shipped.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (directory / "stalecast").exists():
-            configuration = "debug" if "/debug/" in BINARY else "release"
-            made = subprocess.run([REPOSITORY / "deploy/install.sh", "--to", directory, "--configuration", configuration],
-                                  capture_output=True, text=True, check=False)
-            assert made.returncode == 0, made.stdout + made.stderr
-    return str(directory / "stalecast")
+
+    def link(directory):
+        configuration = "debug" if "/debug/" in BINARY else "release"
+        made = subprocess.run([REPOSITORY / "deploy/install.sh", "--to", directory, "--configuration", configuration],
+                              capture_output=True, text=True, check=False)
+        assert made.returncode == 0, made.stdout + made.stderr
+
+    return str(once("shipped", link) / "stalecast")
 
 
 @pytest.fixture

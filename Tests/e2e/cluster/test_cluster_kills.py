@@ -178,7 +178,7 @@ async def test_a_restored_snapshot_begins_a_new_history(cluster, tmp_path):
             await campaign.busy()
             epoch = (await asyncio.to_thread(cluster.etcd.charter))["epoch"]
             await asyncio.to_thread(cluster.etcd.save, tmp_path / f"snapshot{number}")
-            await asyncio.sleep(1)
+            await campaign.recovered()  # something that the snapshot does not have
             await campaign.busy()
             await campaign.pause()
             restored_at = len(campaign.attempts)

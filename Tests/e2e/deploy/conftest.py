@@ -6,6 +6,7 @@ from harness.debian import build_package
 
 
 @pytest.fixture(scope="session")
-def package(shipped, tmp_path_factory):
+def package(shipped, once):
     """The .deb, lightly compressed."""
-    return build_package(shipped, tmp_path_factory.mktemp("package"))
+    [deb] = once("package", lambda directory: build_package(shipped, directory)).glob("*.deb")
+    return deb

@@ -115,10 +115,12 @@ class Browser:
 
     def shows(self, script, holds=bool, within=20):
         """The value of an expression in the page once it is as wanted."""
-        deadline = time.monotonic() + within
+        deadline, pause = time.monotonic() + within, 0.02
         while not holds(seen := self.evaluate(script)):
             assert time.monotonic() < deadline, f"{script}: the page shows {seen!r}:\n{self.text()}"
-            time.sleep(0.02)
+            time.sleep(pause)
+            # Each look lays the page out: fifty a second would keep a processor busy.
+            pause = min(1.2 * pause, 0.2)
         return seen
 
     def reload(self):

@@ -1,5 +1,6 @@
 """A Debian 12 of its own, for what must be installed to be seen."""
 
+import fcntl
 import os
 import re
 import shlex
@@ -65,8 +66,11 @@ class Debian:
     def __init__(self, directory, tool):
         if os.geteuid() != 0 or subprocess.run(["unshare", "--mount", "true"], check=False).returncode != 0:
             pytest.skip("no root, or mounts are not allowed here: the package was not installed")
-        if not CHROOT.is_file():
-            self.make_chroot(tool("mmdebstrap"))
+        CHROOT.parent.mkdir(exist_ok=True)
+        with open(CHROOT.with_suffix(".lock"), "w") as lock:  # else each process of `-n` makes one in a fresh clone
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not CHROOT.is_file():
+                self.make_chroot(tool("mmdebstrap"))
         directory.mkdir(exist_ok=True)
         self.root = directory
         self.serving = None
@@ -75,7 +79,6 @@ class Debian:
 
     @staticmethod
     def make_chroot(mmdebstrap):
-        CHROOT.parent.mkdir(exist_ok=True)
         own = CHROOT.with_name(f"{CHROOT.name}.{os.getpid()}")
         packages = "ca-certificates,dbus,libcurl4,libsqlite3-0,libstdc++6,systemd-sysv,zlib1g"
         try:
