@@ -5,92 +5,18 @@ A block that is no program has a comment on the line before it: `<!-- not a prog
 an app goes on where the first guide ended: there is a `remoteConfig`."""
 
 import asyncio
-import json
-import re
-import shutil
 import subprocess
 
 import pytest
 
-from harness.daemon import REPOSITORY, environment
-
-PAGES = [REPOSITORY / "README.md",
-         *sorted((REPOSITORY / "Sources/StalecastClient/StalecastClient.docc").glob("*.md")),
-         *sorted((REPOSITORY / "deploy").glob("docs/*.md"))]
-BLOCK = re.compile(r"(?:<!-- not a program:(?P<why>[^\n]*)-->\n)?```swift\n(?P<code>.*?)```", re.S)
-ENDPOINT = "http://127.0.0.1:8080"
-
-CONTEXT = """
-let options = StalecastOptions(endpoint: URL(string: "http://127.0.0.1:8080")!, project: "demo")
-Stalecast.configure(options: options)
-let remoteConfig = RemoteConfig.remoteConfig()
-try await remoteConfig.fetchAndActivate()
-let appVersion = "1.0.5"
-@Sendable func showWelcomeText() { print("changed: shown") }
-@Sendable func showStoreAndNothingElse() { print("too old") }
-"""
-
-
-def blocks():
-    """Name and code of each block that is a program."""
-    found = []
-    for page in PAGES:
-        matches = [match for match in BLOCK.finditer(page.read_text()) if not match["why"]]
-        found += [(f"{re.sub('[^A-Za-z]', '', page.stem)}{number}", match["code"])
-                  for number, match in enumerate(matches)]
-    return found
-
-
-def program(code, in_function):
-    """The source of a program that is the block and then says which value is in force."""
-    lines = code.splitlines()
-    imports = sorted({line for line in lines if line.startswith("import ")} | {"import Foundation", "import StalecastClient"})
-    body = "\n".join(line for line in lines if not line.startswith("import "))
-    if "configure(" not in body:
-        body = CONTEXT + body
-    if not is_endless(code):
-        body += '\nprint("value:", remoteConfig["welcome_text"].stringValue)\n'
-    # Lines appear at once, also in a pipe.
-    body = "setvbuf(stdout, nil, Int32(_IOLBF), 0)\n" + body
-    body = body.replace(ENDPOINT, "http://127.0.0.1:\\(ProcessInfo.processInfo.environment[\"EDGE\"]!)")
-    head = "\n".join(line.replace("import Foundation", "@preconcurrency import Foundation") for line in imports) + "\n"
-    if in_function:
-        return head + "@main struct App {\n static func main() async throws {\n" + body + "\n}\n}\n"
-    return head + body
-
-
-def is_endless(code):
-    return "for try await" in code
+from harness import programs
+from harness.daemon import environment
+from harness.programs import blocks, is_endless
 
 
 @pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """The directory of the programs, one per block and use."""
-    if not shutil.which("swift"):
-        pytest.skip("no Swift toolchain: the documented Swift was not compiled")
-    root = tmp_path_factory.mktemp("documented")
-    names = []
-    for name, code in blocks():
-        for use, file in [("Script", "main.swift"), ("App", "App.swift")]:
-            directory = root / "Sources" / (name + use)
-            directory.mkdir(parents=True)
-            (directory / file).write_text(program(code, use == "App"))
-            names.append(name + use)
-    targets = ",\n".join(
-        f'.executableTarget(name: "{name}", dependencies: [.product(name: "StalecastClient", package: "stalecast")])'
-        for name in names)
-    (root / "Package.swift").write_text(
-        "// swift-tools-version: 6.1\nimport PackageDescription\nlet package = Package(name: \"documented\", "
-        "platforms: [.macOS(.v15)], dependencies: [.package(name: \"stalecast\", "
-        f"path: {json.dumps(str(REPOSITORY))}, traits: [])], targets: [{targets}])\n")
-    command = ["swift", "build", "--package-path", str(root)]
-    made = subprocess.run(command, capture_output=True, text=True, timeout=1500)
-    assert made.returncode == 0, made.stdout[-6000:] + made.stderr[-4000:]
-    # A block ends before the reader uses what it reads.
-    warnings = [line for line in made.stdout.splitlines() if "warning: " in line and "never used" not in line]
-    assert not [line for line in warnings if f"{root}/Sources" in line]
-    shown = subprocess.run([*command, "--show-bin-path"], check=True, capture_output=True, text=True)
-    return shown.stdout.strip()
+def built(once):
+    return programs.built(once)
 
 
 @pytest.fixture(params=["engine"])

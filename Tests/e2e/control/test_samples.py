@@ -4,37 +4,25 @@ import asyncio
 import base64
 import importlib
 import json
-import os
 import queue
 import re
-import shutil
 import subprocess
 import time
 
 import pytest
 
-from harness import configs, ports
-from harness.daemon import BINARY, REPOSITORY, environment
+from harness import configs, programs
+from harness.daemon import environment
 from harness.keys import change_key, make_key
+from harness.programs import SAMPLES
 from harness.templates import template
 
-SAMPLES = REPOSITORY / "samples"
 TEMPLATES = SAMPLES / "templates"
 
 
 @pytest.fixture(scope="module")
-def built():
-    """The directory of the samples' programs."""
-    if not shutil.which("swift"):
-        pytest.skip("no Swift toolchain: the samples did not run")
-    command = ["swift", "build", "-c", "release", "--package-path", str(SAMPLES)]
-    if directory := os.environ.get("STALECAST_SAMPLES_SCRATCH"):
-        command += ["--scratch-path", directory]
-    made = subprocess.run(command, capture_output=True, text=True, timeout=1500)
-    assert made.returncode == 0, made.stdout[-4000:] + made.stderr[-4000:]
-    assert "warning: " not in made.stdout
-    shown = subprocess.run([*command, "--show-bin-path"], check=True, capture_output=True, text=True)
-    return shown.stdout.strip()
+def built(once):
+    return programs.built(once)
 
 
 class Sample:
