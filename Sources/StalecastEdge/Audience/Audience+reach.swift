@@ -36,9 +36,9 @@ extension Audience {
     /// After the fan-out of an announcement.
     mutating func noteUnsent(_ announcement: TopicBoard.Announcement) {
         let sequence = announcement.change.sequence
-        let topics = announcement.encodedMessages.map(\.topic)
-        for topic in topics { pacing.noteHeld(topic, sequence) }
-        noteUnsent(topics, sequence...sequence)
+        for entry in announcement.encodedMessages { pacing.noteHeld(entry.topic, sequence) }
+        if backlogs.isEmpty, doomed.isEmpty { return }
+        noteUnsent(announcement.encodedMessages.map(\.topic), sequence...sequence)
     }
 
     /// Notes streams that took less than all bytes: they have not got these versions yet; a dead one never will.

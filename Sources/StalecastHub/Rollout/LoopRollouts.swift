@@ -35,20 +35,26 @@ package struct LoopRollouts {
     ) {
         if announcement.audience == .nobody { return }
         let (change, topics) = (announcement.change, announcement.encodedMessages.map(\.topic))
-        for (place, older) in (versions[change.scope] ?? []).enumerated() where older.number != change.version {
+        // Taken out of the dictionary, so that changing it copies nothing.
+        var list: [Version] = []
+        swap(&list, &versions[change.scope, default: []])
+        // A loop without subscribers takes a hundred versions at once: only the newest of them has topics left.
+        for place in list.indices where list[place].topics.contains(where: topics.contains) {
+            let older = list[place]
+            guard older.number != change.version else { continue }
             // A stream of several topics may get it on another one.
             var rest = older
             rest.topics.removeAll(where: topics.contains)
-            guard rest.topics.count < older.topics.count else { continue }
             let passedOver =
                 older.isFannedOut
                 ? waiting(older) - waiting(rest) : audience(older.topics) - audience(rest.topics)
-            versions[change.scope]?[place].passedOver += max(0, passedOver)
-            versions[change.scope]?[place].topics = rest.topics
+            list[place].passedOver += max(0, passedOver)
+            list[place].topics = rest.topics
         }
         var version = Version(number: change.version, sequence: change.sequence, topics: topics)
         version.streamCounts.streams = audience(topics)
-        versions[announcement.change.scope, default: []].append(version)
+        list.append(version)
+        versions[change.scope] = list
         hasNews = true
     }
 

@@ -67,6 +67,7 @@ struct RolloutState {
         var rollout = VersionRollout(
             change, previous: previous, topics: topics, fetchWindowMs: fetchWindowMs, bit: bit,
             isPartial: isPartial, startedAt: now, announceTime: time)
+        rollout.loops.reserveCapacity(loops)
         if isStored { rollout.record = .ended }
         rollout.gather(&table.entries, of: names.number(of: change.scope), hears: names.hears(rollout.topics))
         // A staged version has an entry for each of its stages.
@@ -88,9 +89,12 @@ struct RolloutState {
     mutating func note(
         _ streamCounts: StreamCounts?, of loop: Int, in scope: Scope, _ sequence: CommitSequence, at now: UInt64
     ) {
-        guard let place = rollouts[scope]?.lastIndex(where: { $0.sequence == sequence }) else { return }
-        if streamCounts == nil, rollouts[scope]?[place].loops[loop] != nil { return }
-        rollouts[scope]?[place].note(
+        // By its place: each change of a value by its key takes memory for the access.
+        guard let scope = rollouts.index(forKey: scope),
+            let place = rollouts.values[scope].lastIndex(where: { $0.sequence == sequence })
+        else { return }
+        if streamCounts == nil, rollouts.values[scope][place].loops[loop] != nil { return }
+        rollouts.values[scope][place].note(
             streamCounts ?? StreamCounts(), of: loop, isComplete: { [loops] in $0 >= loops }, at: now, &seconds)
     }
 
