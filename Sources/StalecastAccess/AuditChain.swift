@@ -38,7 +38,8 @@ package struct AuditChain: Sendable {
 
     /// The next line, without its line feed.
     package mutating func append(_ entry: JSONObject) -> [UInt8] {
-        var line: JSONObject = ["seq": .int(count + 1)]
+        var line = JSONObject(capacity: entry.count + 2)
+        line["seq"] = .int(count + 1)
         for (name, value) in entry.members { line[name] = value }
         line["previous"] = .string(hash)
         let bytes = JSONValue.object(line).encoded()

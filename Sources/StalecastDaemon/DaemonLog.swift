@@ -33,7 +33,8 @@ package struct DaemonLog: LogHandler {
     }
 
     package func log(event: LogEvent) {
-        let merged = metadata.merging(event.metadata ?? [:]) { _, new in new }
+        let own = event.metadata ?? [:]
+        let merged = metadata.isEmpty ? own : metadata.merging(own) { _, new in new }
         let line =
             switch format {
             case .text: text(event.level, event.message, merged)
@@ -55,8 +56,12 @@ package struct DaemonLog: LogHandler {
     }
 
     private func text(_ level: Logger.Level, _ message: Logger.Message, _ metadata: Logger.Metadata) -> String {
-        let fields = metadata.sorted { $0.key < $1.key }.map { " \($0.key)=\(Self.quoted("\($0.value)"))" }.joined()
-        return "\(Timestamp.now()) \(level) \(label): \(message)\(fields)\n"
+        var line = ""
+        line.reserveCapacity(256)
+        line += "\(Timestamp.now()) \(level) \(label): \(message)"
+        for (key, value) in metadata.sorted(by: { $0.key < $1.key }) { line += " \(key)=\(Self.quoted("\(value)"))" }
+        line += "\n"
+        return line
     }
 
     /// Values with blanks or control characters are written as JSON strings, so that a line stays a line.

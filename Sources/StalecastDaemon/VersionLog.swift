@@ -47,10 +47,11 @@ final class VersionLog: Sendable {
         let metadata = entry.change.metadata
         let listening = presence.counts[entry.change.scope.project] ?? [:]
         let told = entry.topics.reduce(0) { $0 + (listening[$1]?.values.reduce(0, +) ?? 0) }
-        var fields: Logger.Metadata = [
-            "scope": "\(entry.change.scope)", "version": "\(metadata.number)",
-            "keys": "\(Self.names(entry.change.changedKeys))", "subscribers": "\(told)",
-        ]
+        var fields = Logger.Metadata(minimumCapacity: 8)
+        fields["scope"] = "\(entry.change.scope)"
+        fields["version"] = "\(metadata.number)"
+        fields["keys"] = "\(Self.names(entry.change.changedKeys))"
+        fields["subscribers"] = "\(told)"
         for (name, word) in [("type", metadata.updateType.rawValue), ("origin", metadata.updateOrigin.rawValue)]
         where !word.hasSuffix("_UNSPECIFIED") { fields[name] = "\(word)" }
         let user = metadata.updateUser

@@ -68,8 +68,10 @@ final class HighWaterMark: Sendable {
     }
 
     private static func encode(_ reading: Reading, generation: UInt64) -> [UInt8] {
-        let text = "\(magic) \(generation) \(reading.epoch) \(reading.head) "
-        var slot = Array("\(text)\(checksum(text.utf8))\n".utf8)
+        var slot: [UInt8] = []
+        slot.reserveCapacity(slotSize)
+        slot += "\(magic) \(generation) \(reading.epoch) \(reading.head) ".utf8
+        slot += "\(checksum(slot))\n".utf8
         slot.append(contentsOf: repeatElement(0x20, count: slotSize - slot.count))
         return slot
     }

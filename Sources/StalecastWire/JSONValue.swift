@@ -21,9 +21,14 @@ package struct JSONObject: Sendable, Hashable, ExpressibleByDictionaryLiteral {
 
     package init() {}
 
+    /// An object with room for so many members.
+    package init(capacity: Int) { members.reserveCapacity(capacity) }
+
     /// A member whose value is nil is left out.
-    package init(dictionaryLiteral elements: (String, JSONValue?)...) {
-        members.reserveCapacity(elements.count)
+    package init(dictionaryLiteral elements: (String, JSONValue?)...) { self.init(elements) }
+
+    fileprivate init(_ elements: [(String, JSONValue?)]) {
+        self.init(capacity: elements.count)
         for (key, value) in elements { self[key] = value }
     }
 
@@ -80,11 +85,7 @@ extension JSONValue: ExpressibleByStringLiteral, ExpressibleByBooleanLiteral, Ex
     package init(integerLiteral value: Int64) { self = .number(String(value)) }
     package init(arrayLiteral elements: JSONValue...) { self = .array(elements) }
     /// A member whose value is nil is left out.
-    package init(dictionaryLiteral elements: (String, JSONValue?)...) {
-        var object = JSONObject()
-        for (key, value) in elements { object[key] = value }
-        self = .object(object)
-    }
+    package init(dictionaryLiteral elements: (String, JSONValue?)...) { self = .object(JSONObject(elements)) }
 
     package static func int(_ value: some BinaryInteger) -> JSONValue { .number(String(value)) }
     package static func int(_ version: VersionNumber) -> JSONValue { .number(version.description) }

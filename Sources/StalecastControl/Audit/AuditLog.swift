@@ -326,7 +326,8 @@ package final class AuditLog: Sendable {
     }
 
     private static func entry(_ action: String, _ members: JSONObject, _ time: Timestamp) -> JSONObject {
-        var entry: JSONObject = ["time": .string(time.description), "action": .string(action)]
+        var entry = JSONObject(capacity: members.count + 2)
+        (entry["time"], entry["action"]) = (.string(time.description), .string(action))
         for (name, value) in members.members { entry[name] = value }
         return entry
     }

@@ -51,7 +51,8 @@ extension Control {
     /// Members that the line of an operation has before it is run; nil when it changes nothing.
     func auditEntry(of operation: ControlOperation, _ names: PathValues, _ call: Call) -> AuditEntry? {
         guard let copies, operation.changesSomething else { return nil }
-        var entry: JSONObject = ["actor": .string(call.principal?.actor ?? "stranger")]
+        var entry = JSONObject(capacity: 8)
+        entry["actor"] = .string(call.principal?.actor ?? "stranger")
         let user = call.updateUser
         if user != UpdateUser() { entry["user"] = .string(user.name.isEmpty ? user.email : user.name) }
         entry["ip"] = call.peer.map(JSONValue.string)
@@ -64,7 +65,9 @@ extension Control {
 
     /// Writes the line of an operation that changes something; before it is answered.
     func record(_ known: AuditEntry, _ operation: ControlOperation, _ call: Call, _ answer: inout Answer) {
-        guard let copies, var entry = call.note.told else { return }
+        guard let copies, let told = call.note.told else { return }
+        var entry = JSONObject(capacity: told.count + known.members.count + 4)
+        for (name, value) in told.members { entry[name] = value }
         for (name, value) in known.members.members where name != "action" { entry[name] = entry[name] ?? value }
         if let id = known.members["requestId"]?.string { answer.add("X-Request-Id", id) }
         // 504 is what a cluster's log did not decide in time.

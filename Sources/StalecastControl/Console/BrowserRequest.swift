@@ -13,12 +13,14 @@ struct BrowserRequest: Sendable {
     /// It is for one of the console's own paths.
     private let isConsole: Bool
 
-    init(_ head: RequestHead, _ credentials: Credentials, cookieNames: [String], _ configuration: ControlConfiguration)
-    {
+    init(
+        _ head: RequestHead, _ credentials: Credentials, cookieNames: @autoclosure () -> [String],
+        _ configuration: ControlConfiguration
+    ) {
         self.head = head
         self.configuration = configuration
         isConsole = head.path == "/console" || head.path.hasPrefix("/console/")
-        cookie = credentials.isEmpty ? Self.cookie(named: cookieNames, head) : nil
+        cookie = credentials.isEmpty ? Self.cookie(named: cookieNames(), head) : nil
     }
 
     /// Value of the first name that has one.

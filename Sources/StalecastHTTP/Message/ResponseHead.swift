@@ -6,18 +6,27 @@ package enum ResponseHead {
         cors: String = "", date: String,
         keepAlive: Bool, body: some Collection<UInt8>, bodyless: Bool = false
     ) -> [UInt8] {
-        let length = status == 304 || status == 204 ? "" : "Content-Length: \(body.count)\r\n"
-        let typeLine = length.isEmpty ? "" : "Content-Type: \(type)\r\n"
-        var bytes = Array(
-            """
-            HTTP/1.1 \(status) \(reason(status))\r
-            \(typeLine)\(length)Cache-Control: \(caching)\r
-            X-Content-Type-Options: nosniff\r
-            Date: \(date)\r
-            \(fields)\(cors)\(keepAlive ? "" : "Connection: close\r\n")\r
-
-            """.utf8)
-        if !bodyless && !length.isEmpty { bytes.append(contentsOf: body) }
+        let hasBody = status != 304 && status != 204
+        var bytes: [UInt8] = []
+        bytes.reserveCapacity(320 + fields.utf8.count + cors.utf8.count + (hasBody && !bodyless ? body.count : 0))
+        func add(_ text: String) { bytes += text.utf8 }
+        add("HTTP/1.1 \(status) ")
+        add(reason(status))
+        if hasBody {
+            add("\r\nContent-Type: ")
+            add(type)
+            add("\r\nContent-Length: ")
+            add(String(body.count))
+        }
+        add("\r\nCache-Control: ")
+        add(caching)
+        add("\r\nX-Content-Type-Options: nosniff\r\nDate: ")
+        add(date)
+        add("\r\n")
+        add(fields)
+        add(cors)
+        add(keepAlive ? "\r\n" : "Connection: close\r\n\r\n")
+        if hasBody && !bodyless { bytes.append(contentsOf: body) }
         return bytes
     }
 

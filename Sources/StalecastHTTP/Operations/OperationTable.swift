@@ -70,8 +70,9 @@ package struct OperationTable<Handler: Sendable>: Sendable {
 
     private static func segments(of path: Substring) throws(GoogleError) -> [String] {
         var segments: [String] = []
+        segments.reserveCapacity(8)
         for raw in path.utf8.dropFirst().split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false) {
-            guard let decoded = PercentEncoding.decode(bytes: raw), !decoded.utf8.contains(0) else {
+            guard let decoded = PercentEncoding.decode(Substring(raw)), !decoded.utf8.contains(0) else {
                 throw .invalidArgument("The path is not percent-encoded UTF-8.")
             }
             segments.append(decoded)
