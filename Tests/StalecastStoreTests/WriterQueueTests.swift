@@ -1,3 +1,4 @@
+import Glibc
 import StalecastStore
 import StalecastTestSupport
 import StalecastWire
@@ -42,6 +43,31 @@ import Testing
         store.close()
         #expect(try await TemplateStore.make(directory).numbers() == (1...160).reversed())
     }
+
+    /// A checkpoint takes its turn though the next publish is there before it.
+    @Test(arguments: [1, 8])
+    func theLogStaysShortWhilePublishesNeverPause(publishers: Int) async throws {
+        var configuration = StoreConfiguration.make(directory)
+        configuration.checkpointBytes = 64 << 10
+        let store = try TemplateStore.open(configuration)
+        let log = directory.database + "-wal"
+        let longest = Atomic<Int64>(0)
+        store.setCommitHandler { _ in _ = longest.max(size(log), ordering: .relaxed) }
+        try await withThrowingTaskGroup(of: Int.self) { group in
+            for publisher in 0..<publishers {
+                group.addTask { try await publish(200, of: publisher, to: store) }
+            }
+            try await group.waitForAll()
+        }
+        // Without a checkpoint the log of 200 commits has more than 4 MB.
+        #expect((1..<1 << 20).contains(longest.load(ordering: .relaxed)))
+    }
+}
+
+/// Bytes of a file; 0 when there is none.
+private func size(_ path: String) -> Int64 {
+    var status = stat()
+    return stat(path, &status) == 0 ? Int64(status.st_size) : 0
 }
 
 /// Publishes one after the other, each on the writer's queue if it is free.
