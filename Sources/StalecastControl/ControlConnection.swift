@@ -71,12 +71,14 @@ final class ControlConnection: RequestHandler {
         // The task outlives its connection: a commit must not be interrupted. The listener waits for its connections.
         let peer = client?.description
         let writer = admission.isShortPublish(request) ? control.store.takeIdleWriter() : nil
+        let prompt = writer == nil ? nil : connection.promptAnswer()
         Task(executorPreference: writer) { [control, loop, connection, feeding] in
             let answer = await control.answer(to: request, admission, peer: peer)
             // Before the client has its answer, so that its next publish finds the writer's queue free.
             writer?.leave()
             control.tally.count(admission.name, status: answer.status)
             guard let events = answer.events, request.head.method != .HEAD else {
+                if let prompt { return prompt.write(answer, of: connection, on: loop) }
                 return loop.execute { connection.answer(answer) }
             }
             loop.execute {

@@ -20,12 +20,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
     /// Context of ``HTTPInputGate``, which is in front of the parser.
     var gate: ChannelHandlerContext?
     private var input = HTTPInput()
-    private var head: RequestHead?
-    private var body: [UInt8] = []
-    /// The request has no body and was not admitted: the answer waits for its end, and the connection goes on.
-    private var denied: GoogleError?
-    /// The answer being written said how long it is.
-    private var isSized = false
+    private var exchange = HTTPExchange()
     private let hosts: HostRule
     /// The stream of an HTTP/2 connection that this is; nil for a connection of its own.
     private let stream: HTTP2Exchange?
@@ -34,7 +29,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
     /// More waits in the kernel.
     private static let maxWaiting = 64 * 1024
 
-    private init(
+    init(
         limits: ConnectionLimits, loop: ConnectionLoop, refusal: GoogleError?, began: UInt64, stream: HTTP2Exchange?
     ) {
         self.refusal = refusal
@@ -44,46 +39,16 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
         self.loop = loop
     }
 
-    /// Makes `channel` an HTTP/1.1 connection; on its event loop.
-    ///
-    /// - Parameter began: when the time for the first head began, in nanoseconds of the monotonic clock; nil is now.
-    @discardableResult
-    package static func open(
-        on channel: any Channel, limits: ConnectionLimits, loop: ConnectionLoop, refusal: GoogleError? = nil,
-        began: UInt64? = nil, handler: (HTTPConnection) -> any RequestHandler
-    ) throws -> HTTPConnection {
-        try open(
-            on: channel, limits: limits, loop: loop, refusal: refusal, began: began, stream: nil, handler: handler)
-    }
-
-    /// - Parameter stream: in front of it in the pipeline of an HTTP/2 stream's channel; nil for HTTP/1.1.
-    @discardableResult
-    static func open(
-        on channel: any Channel, limits: ConnectionLimits, loop: ConnectionLoop, refusal: GoogleError?,
-        began: UInt64?, stream: HTTP2Exchange?, handler: (HTTPConnection) -> any RequestHandler
-    ) throws -> HTTPConnection {
-        let connection = HTTPConnection(
-            limits: limits, loop: loop, refusal: refusal, began: began ?? NIODeadline.now().uptimeNanoseconds,
-            stream: stream)
-        var parsing = NIOHTTPDecoderLimitConfiguration()
-        parsing.maxHeaderFieldSize = limits.maxHeadBytes
-        parsing.maxHeaderListSize = limits.maxHeadBytes
-        let pipeline = channel.pipeline.syncOperations
-        try pipeline.addHandler(HTTPInputGate(connection))
-        try pipeline.addHandler(
-            ByteToMessageHandler(HTTPRequestDecoder(leftOverBytesStrategy: .dropBytes, limitConfiguration: parsing)))
-        try pipeline.addHandler(connection)
-        stream?.drained = { [weak connection] in connection?.drained() }
-        stream?.refused = { [weak connection] error in connection?.refuse(error, .badRequest) }
-        // The handler is made last: it must hear of the end only of a connection that began.
-        connection.handler = handler(connection)
-        if channel.isActive { connection.begin() }
-        return connection
-    }
-
     package func handlerAdded(context: ChannelHandlerContext) {
         self.context = context
         loop.add(self)
+    }
+
+    func begin(with handler: any RequestHandler, isActive: Bool) {
+        stream?.drained = { [weak self] in self?.drained() }
+        stream?.refused = { [weak self] error in self?.refuse(error, .badRequest) }
+        self.handler = handler
+        if isActive { begin() }
     }
 
     package func channelActive(context: ChannelHandlerContext) { begin() }
@@ -101,6 +66,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
         state.close()
         guard !isOver else { return }
         isOver = true
+        exchange.prompt = nil
         loop.remove(self)
         handler?.closed()
     }
@@ -111,6 +77,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
 
     /// Takes bytes of the client before the parser does.
     func received(_ bytes: ByteBuffer) {
+        notePrompt()
         if input.waiting.readableBytes == 0, serveWhole(bytes) { return }
         input.append(bytes)
         pump()
@@ -155,17 +122,17 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
         case .body(let bytes):
             if state.isEnding { return }
             if let error = state.receivedBody(bytes.readableBytes) { return refuse(error, .badRequest) }
-            body.append(contentsOf: bytes.readableBytesView)
+            exchange.body.append(contentsOf: bytes.readableBytesView)
         case .end:
             if state.isEnding { return }
             if let error = state.receivedEnd() { return refuse(error, .badRequest) }
-            guard let head else { return }
-            if let denied {
-                self.denied = nil
+            guard let head = exchange.head else { return }
+            if let denied = exchange.denied {
+                exchange.denied = nil
                 return answer(denied.answer)
             }
-            let request = Request(head, body: body)
-            body = []
+            let request = Request(head, body: exchange.body)
+            exchange.body = []
             handler?.serve(request)
         }
     }
@@ -174,11 +141,11 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
         guard let handler, !state.isEnding else { return }
         do throws(GoogleError) {
             let head = try RequestHead(parsed, hosts: hosts, isStream: isStream)
-            self.head = head
+            exchange.head = head
             let limit: Int
             do throws(GoogleError) { limit = try handler.admit(head) } catch {
                 if head.framing != .none { return refuse(error, nil) }
-                denied = error
+                exchange.denied = error
                 limit = 0
             }
             if let error = state.received(head, bodyLimit: limit, at: now) { throw error }
@@ -189,7 +156,10 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
     }
 
     var headBegan: UInt64? { state.headBegan }
-    var idleSince: UInt64? { state.idleSince }
+    var idleSince: UInt64? {
+        notePrompt()
+        return state.idleSince
+    }
 
     /// Some clients wait for this before they send their body.
     private static let goOn = ByteBuffer(string: "HTTP/1.1 100 Continue\r\n\r\n")
@@ -206,6 +176,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
 
     /// The client ended its side.
     func inputClosed() {
+        notePrompt()
         input.hasEnded = true
         if input.waiting.readableBytes == 0 || state.isHolding { perform(state.inputClosed()) }
     }
@@ -226,11 +197,13 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
     package var isAlone: Bool { input.waiting.readableBytes == 0 && !input.hasEnded }
     package var channel: (any Channel)? { context?.channel }
     /// Certificate that the client showed in the handshake; read once, while a request is served.
-    package private(set) lazy var clientCertificate: ClientCertificate? = {
+    package private(set) lazy var clientCertificate: ClientCertificate? = tls?.clientCertificate
+    private lazy var hasOwnSocket = !isStream && tls == nil
+    private var tls: TLSHandler? {
         let channel = isStream ? context?.channel.parent : context?.channel
-        // Without TLS there is no such handler, and no certificate.
-        return (try? channel?.pipeline.syncOperations.handler(type: TLSHandler.self))?.clientCertificate
-    }()
+        // Without TLS there is no such handler.
+        return try? channel?.pipeline.syncOperations.handler(type: TLSHandler.self)
+    }
     /// It is a stream of an HTTP/2 connection: the socket is shared with others.
     package var isStream: Bool { stream != nil }
 
@@ -257,8 +230,29 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
             ResponseHead.response(
                 status: answer.status, type: answer.contentType, caching: answer.caching, fields: answer.fields,
                 cors: cors, date: loop.dateText, keepAlive: keepAlive, body: answer.body,
-                bodyless: head?.method == .HEAD))
+                bodyless: exchange.head?.method == .HEAD))
         ended(keepAlive: keepAlive)
+    }
+
+    /// Way for another thread to write the answer to the request being served.
+    ///
+    /// - Returns: nil where there is none: over TLS, on a stream of HTTP/2, where the connection ends with the answer, and
+    ///   where the loop has another request to go on with.
+    package func promptAnswer() -> PromptAnswer? {
+        guard hasOwnSocket, keepsAlive, isAlone, exchange.head?.method != .HEAD, let context else { return nil }
+        exchange.prompt = PromptAnswer(context, date: loop.dateText)
+        return exchange.prompt
+    }
+
+    /// Takes note of an answer that another thread has written.
+    func notePrompt() {
+        if let prompt = exchange.prompt, prompt.isWritten() { ended(keepAlive: keepsAlive) }
+    }
+
+    /// Writes the rest of an answer that another thread has begun to write.
+    func ended(_ rest: [UInt8], keepAlive: Bool) {
+        write(rest)
+        ended(keepAlive: keepAlive && keepsAlive)
     }
 
     /// Begins an answer of server-sent events, which end with the connection.
@@ -270,7 +264,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
     /// Begins an answer of so many bytes, which end with the connection; ``writeEvent(_:)`` writes them in pieces.
     package func beginBody(of answer: Answer, length: Int) {
         hold()
-        isSized = true
+        exchange.isSized = true
         write(
             ResponseHead.response(
                 status: answer.status, type: answer.contentType, caching: answer.caching, fields: answer.fields,
@@ -289,7 +283,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
         finish()
     }
 
-    private var chunksEvents: Bool { head?.isHTTP11 ?? false && !isStream && !isSized }
+    private var chunksEvents: Bool { exchange.head?.isHTTP11 ?? false && !isStream && !exchange.isSized }
 
     /// The answer goes on until ``ended(keepAlive:)``.
     package func hold() { state.hold() }
@@ -297,6 +291,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
     /// An answer that was written by other means has ended.
     package func ended(keepAlive: Bool) {
         loop.loop.assertInEventLoop()
+        exchange.prompt = nil
         switch state.answered(isLast: !keepAlive, unwritten: unwritten, at: now) {
         case .proceed: pump()
         case .block: setReading(false)
@@ -378,9 +373,13 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
         (try? context?.pipeline.syncOperations.handler(type: TLSHandler.self))?.detach()
     }
 
-    func tick(at now: UInt64) { perform(state.tick(at: now, unwritten: unwritten)) }
+    func tick(at now: UInt64) {
+        notePrompt()
+        perform(state.tick(at: now, unwritten: unwritten))
+    }
 
     func drain(at now: UInt64) {
+        notePrompt()
         let wasBlocked = state.isBlocked
         perform(state.drain(at: now))
         if wasBlocked { closeWhenWritten() }

@@ -15,11 +15,17 @@ enum RawConnection {
     typealias Inbound = NIOAsyncChannelInboundStream<ByteBuffer>
     typealias Outbound = NIOAsyncChannelOutboundWriter<ByteBuffer>
 
+    /// - Parameter receiveBuffer: the kernel's, in bytes, so that little is under way; nil is its default.
     static func open<Value: Sendable>(
-        port: Int, _ body: (Inbound, Outbound) async throws -> Value
+        port: Int, receiveBuffer: Int? = nil, _ body: (Inbound, Outbound) async throws -> Value
     ) async throws -> Value {
-        let channel = try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+        var bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
             .channelOption(ChannelOptions.allowRemoteHalfClosure, value: true)
+        if let receiveBuffer {
+            bootstrap = bootstrap.channelOption(ChannelOptions.socketOption(.so_rcvbuf), value: receiveBuffer)
+        }
+        let channel =
+            try await bootstrap
             .connect(host: "127.0.0.1", port: port) { channel in
                 channel.eventLoop.makeCompletedFuture {
                     try NIOAsyncChannel<ByteBuffer, ByteBuffer>(

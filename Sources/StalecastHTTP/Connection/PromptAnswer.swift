@@ -1,0 +1,73 @@
+import Glibc
+package import NIOCore
+import Synchronization
+
+/// Answer that the thread which made it writes to the client itself.
+///
+/// Otherwise the thread wakes the connection's loop to write it, and the client waits for that. The loop takes note of the
+/// written answer when the client's next bytes arrive, or at its next sweep. It is woken only when it has asked before.
+///
+/// The socket is a duplicate: once the loop has closed its own descriptor, the number may mean another connection.
+package final class PromptAnswer: Sendable {
+    private enum Phase {
+        /// Not written yet.
+        case open
+        /// Not written yet, and the loop is to be woken when it is.
+        case awaited
+        case written
+    }
+
+    private let phase = Mutex(Phase.open)
+    /// -1 once the answer was written.
+    private let socket: Atomic<Int32>
+    private let date: String
+
+    /// - Returns: nil where the channel has no socket, where bytes wait for the client already, and where no descriptor is
+    ///   left.
+    init?(_ context: ChannelHandlerContext, date: String) {
+        // A channel that is being closed has neither.
+        let waiting = try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)
+        let copy = try? context.pipeline.syncOperations.withUnsafeTransportIfAvailable { (socket: CInt) in
+            waiting == 0 ? fcntl(socket, F_DUPFD_CLOEXEC, 0) : -1
+        }
+        socket = Atomic(copy ?? -1)
+        self.date = date
+        if copy ?? -1 < 0 { return nil }
+    }
+
+    deinit { release() }
+
+    private func release() {
+        let socket = socket.exchange(-1, ordering: .relaxed)
+        if socket >= 0 { close(socket) }
+    }
+
+    /// Writes the answer to the request that `connection` serves; once. Never blocks.
+    package func write(_ answer: Answer, of connection: HTTPConnection, on loop: any EventLoop) {
+        let bytes = ResponseHead.response(
+            status: answer.status, type: answer.contentType, caching: answer.caching, fields: answer.fields, date: date,
+            keepAlive: !answer.closesConnection, body: answer.body)
+        let sent = bytes.withUnsafeBytes {
+            send(socket.load(ordering: .relaxed), $0.baseAddress, $0.count, Int32(MSG_DONTWAIT | MSG_NOSIGNAL))
+        }
+        release()
+        guard sent == bytes.count, !answer.closesConnection else {
+            // The loop finds out why the socket did not take all.
+            let rest = Array(bytes[max(0, sent)...])
+            return loop.execute { connection.ended(rest, keepAlive: !answer.closesConnection) }
+        }
+        let isAwaited = phase.withLock { phase in
+            defer { phase = .written }
+            return phase == .awaited
+        }
+        if isAwaited { loop.execute { connection.notePrompt() } }
+    }
+
+    /// Whether it was written. If not, the loop is woken when it is.
+    func isWritten() -> Bool {
+        phase.withLock { phase in
+            if phase == .open { phase = .awaited }
+            return phase == .written
+        }
+    }
+}
