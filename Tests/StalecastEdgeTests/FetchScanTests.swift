@@ -83,7 +83,7 @@ import Testing
 
     // MARK: Keys
 
-    private func key(_ members: String, _ inputs: [ConditionInput]?) -> [UInt8]? {
+    private func key(_ members: String, _ inputs: [ConditionInput]?) -> KnownOutcomes.Key? {
         Array(Self.body(members).utf8).withUnsafeBufferPointer { bytes in
             FetchScan(bytes).flatMap { KnownOutcomes(inputs).key(of: $0) }
         }

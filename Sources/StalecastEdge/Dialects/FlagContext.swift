@@ -48,7 +48,7 @@ struct FlagFields: FlagMembers {
     ///   - id: the instance's.
     init(_ attributes: [(name: String, value: JSONValue)], id: String) {
         for (name, value) in attributes {
-            let field = FetchNames.flags.field(named: name.utf8)
+            let field = FetchNames.flags.field(named: name)
             set(field == .instanceID ? nil : field, name, value)
         }
         texts[.instanceID] = id
@@ -70,7 +70,7 @@ struct FlagFields: FlagMembers {
                 .invalidContext, "context must be an object of at most \(FetchRequest.maxAttributes) members")
         }
         for (name, value) in context.members {
-            let field = FetchNames.flags.field(named: name.utf8)
+            let field = FetchNames.flags.field(named: name)
             if field == .instanceID, !value.isNull, value.string == nil {
                 throw FlagRefusal(.invalidContext, "targetingKey must be a text")
             }

@@ -160,6 +160,7 @@ package struct Recogniser {
         while index < bytes.count, bytes[index] == 0x20 { index += 1 }
         let valueStart = index
         var valueEnd = index
+        while let eight = EightBytes(bytes, at: valueEnd), eight.arePrintable { valueEnd += 8 }
         while valueEnd < bytes.count, bytes[valueEnd] &- 0x20 <= 0x5E { valueEnd += 1 }
         index = valueEnd
         while valueEnd > valueStart, bytes[valueEnd - 1] == 0x20 { valueEnd -= 1 }

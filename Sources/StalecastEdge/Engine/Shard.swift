@@ -26,6 +26,10 @@ package final class Shard: Carrier, @unchecked Sendable {
     private let inbox = Inbox<Event>()
     private let gauges = ShardGauges()
     let poller: Poller
+    #if !DEBUG
+        // A fetch writes to it twenty times, and each check is two calls. Debug builds check.
+        @exclusivity(unchecked)
+    #endif
     package var audience: Audience
     /// Called when a running drain is over; nil while there is none.
     private var drained: (@Sendable () -> Void)?

@@ -24,8 +24,8 @@ package enum FetchDialect: String, Sendable, CaseIterable {
             rest = rest[(colon + 1)...]
         }
         guard let colon = rest.firstIndex(of: UInt8(ascii: ":")) else { return .other }
-        let name = rest[..<colon]
-        return apps.first { name.elementsEqual($0.rawValue.utf8) } ?? .other
+        let name = UnsafeBufferPointer(rebasing: rest[..<colon])
+        return apps.first { $0.rawValue.utf8.count == name.count && name.elementsEqual($0.rawValue.utf8) } ?? .other
     }
 
     private static let apps: [FetchDialect] = [.web, .ios, .android]

@@ -1,3 +1,4 @@
+import Glibc
 package import StalecastHTTP
 import StalecastHub
 package import StalecastTemplate
@@ -198,13 +199,17 @@ struct FetchNames: Sendable {
         }
     }
 
-    func field(named name: some Collection<UInt8>) -> FetchField? {
-        let count = name.count
-        guard count < byLength.count else { return nil }
-        let found = byLength[count].first { known, _ in
-            name.elementsEqual(UnsafeBufferPointer(start: known.utf8Start, count: count))
+    func field(named name: UnsafeBufferPointer<UInt8>) -> FetchField? {
+        guard name.count < byLength.count, let base = name.baseAddress else { return nil }
+        for (known, field) in byLength[name.count] where memcmp(known.utf8Start, base, name.count) == 0 {
+            return field
         }
-        return found?.field
+        return nil
+    }
+
+    func field(named name: String) -> FetchField? {
+        var name = name
+        return name.withUTF8 { field(named: $0) }
     }
 }
 

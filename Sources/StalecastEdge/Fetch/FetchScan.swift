@@ -97,6 +97,8 @@ package struct FetchScan {
             guard entries.count < most, let name = quoted(), !name.isEscaped, colon(), let value = scalar() else {
                 return false
             }
+            // One allocation is enough for most.
+            if entries.isEmpty { entries.reserveCapacity(8) }
             entries.append(Entry(field: field, name: name, value: value))
             skipBlanks()
         } while skip(0x2C)
@@ -130,6 +132,7 @@ package struct FetchScan {
     private mutating func quoted() -> Span? {
         guard skip(0x22) else { return nil }
         var span = Span(start: Int32(index), isNull: false)
+        while let eight = EightBytes(bytes, at: index), eight.arePlainText { index += 8 }
         while index < bytes.count {
             let byte = bytes[index]
             index += 1
@@ -320,8 +323,9 @@ extension FetchScan: FetchMembers {
 
     private func entry(_ field: FetchField, _ name: String) -> Span? {
         var found: Span?
-        for entry in entries where entry.field == field && slice(entry.name).elementsEqual(name.utf8) {
-            found = entry.value
+        for entry in entries where entry.field == field {
+            let spelled = slice(entry.name)
+            if spelled.count == name.utf8.count, spelled.elementsEqual(name.utf8) { found = entry.value }
         }
         return found?.isNull == true ? nil : found
     }

@@ -169,7 +169,14 @@ package final class KnownOutcomes: Sendable {
 
     /// nil where no two fetches have one outcome for sure.
     private let inputs: [ConditionInput]?
-    private let outcomes = Mutex<[[UInt8]: ConditionOutcome]>([:])
+    private let outcomes = Mutex<[Key: ConditionOutcome]>([:])
+
+    /// Values that the conditions read of a fetch. They are hashed as a whole: an array is hashed byte by byte.
+    package struct Key: Hashable {
+        fileprivate var bytes: [UInt8] = []
+
+        package func hash(into hasher: inout Hasher) { bytes.withUnsafeBytes { hasher.combine(bytes: $0) } }
+    }
 
     /// - Parameter inputs: of ``CompiledTemplate/inputs``.
     package init(_ inputs: [ConditionInput]?) {
@@ -184,16 +191,16 @@ package final class KnownOutcomes: Sendable {
     }
 
     /// nil for a fetch that is evaluated by itself.
-    package func key(of scan: FetchScan) -> [UInt8]? {
+    package func key(of scan: FetchScan) -> Key? {
         guard let inputs else { return nil }
-        var key: [UInt8] = []
-        key.reserveCapacity(64)
-        return scan.appendKey(of: inputs, most: Self.maxKeyBytes, to: &key) ? key : nil
+        var key = Key()
+        key.bytes.reserveCapacity(64)
+        return scan.appendKey(of: inputs, most: Self.maxKeyBytes, to: &key.bytes) ? key : nil
     }
 
-    func outcome(of key: [UInt8]) -> ConditionOutcome? { outcomes.withLock { $0[key] } }
+    func outcome(of key: Key) -> ConditionOutcome? { outcomes.withLock { $0[key] } }
 
-    func keep(_ outcome: ConditionOutcome, of key: [UInt8]) {
+    func keep(_ outcome: ConditionOutcome, of key: Key) {
         outcomes.withLock { outcomes in
             if outcomes.count >= Self.maxKeys { outcomes.removeAll() }
             outcomes[key] = outcome

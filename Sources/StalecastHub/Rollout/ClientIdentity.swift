@@ -19,16 +19,25 @@ package struct ClientIdentity: Sendable, Hashable {
 
     /// nil for an id that is none.
     package init?(_ id: String, app: String = "", sdk: String = "", active: VersionNumber? = nil) {
-        guard Self.isID(id.utf8) else { return nil }
+        guard Self.isID(id) else { return nil }
         self.id = id
         self.app = Self.label(app)
         self.sdk = Self.label(sdk)
         self.active = active
     }
 
-    private static func isID(_ text: String.UTF8View) -> Bool {
-        (1...maxIDBytes).contains(text.count)
-            && text.allSatisfy { $0.isASCIIAlphanumeric || "._~:@-".utf8.contains($0) }
+    private static func isID(_ text: String) -> Bool {
+        var text = text
+        return text.withUTF8 { bytes in
+            guard (1...maxIDBytes).contains(bytes.count) else { return false }
+            return bytes.allSatisfy { byte in
+                switch byte {
+                // Alphanumeric, and `-.:@_~`.
+                case 0x30...0x3A, 0x40...0x5A, 0x61...0x7A, 0x2D, 0x2E, 0x5F, 0x7E: true
+                default: false
+                }
+            }
+        }
     }
 
     private static func label(_ text: String) -> String {

@@ -184,7 +184,9 @@ struct RolloutState {
         if let client { place = self.place(of: client, scope, address, at: now) }
         var counted = 0
         if let place, table.entries[place].countsFetch() { counted = table.weight }
-        loads[scope]?.answered(in: seconds, counting: counted, at: now)
+        if let index = loads.index(forKey: scope) {
+            loads.values[index].answered(in: seconds, counting: counted, at: now)
+        }
         guard let client, let place else { return }
         raise(place, scope, fetched: version, active: client.active ?? 0, at: now)
     }
@@ -298,10 +300,12 @@ struct RolloutState {
         _ place: Int, _ scope: Scope, fetched: VersionNumber, active: VersionNumber, at now: UInt64,
         isHeard: Bool = false
     ) {
+        let before = table.entries[place]
+        // Most fetches bring nothing new, whatever is the newest.
+        guard max(fetched, active).rawValue > before.fetched || active.rawValue > before.active else { return }
         let most = newest[scope] ?? 0
         let active = UInt32(clamping: min(active, most).rawValue)
         let fetched = max(UInt32(clamping: min(fetched, most).rawValue), active)
-        let before = table.entries[place]
         guard fetched > before.fetched || active > before.active else { return }
         table.entries[place].fetched = max(before.fetched, fetched)
         table.entries[place].active = max(before.active, active)
