@@ -208,6 +208,24 @@ import Testing
         }
     }
 
+    /// The engine has read all records at once. Where it gives a connection to the Front, it gives those that it has not
+    /// opened too.
+    @Test(arguments: [true, false]) func recordsThatComeTogetherAreAllAnswered(areWhole: Bool) async throws {
+        try await LiveEdge.with(engine: true, tls: TLSServer(.development()), threads: 1) { live in
+            live.served.install(.of(["a": "x"]), .fetchable(1))
+            let client = live.client()
+            client.send(request())
+            #expect(try answer(client).contains("UPDATE"))
+            let tls = try #require(client.tls)
+            let whole = request()
+            let end = try #require(whole.firstIndex(of: "{"))
+            let pieces = areWhole ? [whole, whole] : [String(whole[..<end]), String(whole[end...])]
+            client.sendRaw(pieces.flatMap { tls.seal(Array($0.utf8), over: client.fd) })
+            try client.read { $0.text.split(separator: "UPDATE").count == (areWhole ? 3 : 2) }
+            try await live.wait { $0.fetches.total == (areWhole ? 3 : 2) && $0.handedOver == (areWhole ? 1 : 2) }
+        }
+    }
+
     /// iOS packs its bodies, and prints them by hand.
     @Test func aBodyInGzipIsReadInTheEngine() async throws {
         try await with { live in

@@ -74,12 +74,8 @@ extension Shard {
         if bytes.body.readableBytes > StreamEngine.sendBuffer { makeRoom(true, on: slot) }
         let ending = fetchEnding(origin: head.origin, keepAlive: head.keepAlive)
         guard slot.pointee.isPlain else {
-            let head = Array(bytes.head.readableBytesView) + ending
-            // One record, where it fits into one: each is a system call of its own.
-            guard head.count + bytes.body.readableBytes <= Self.recordBytes else {
-                return send(head, body: bytes.body, to: index)
-            }
-            return send(head + bytes.body.readableBytesView, to: index)
+            guard let rest = seal(bytes, ending: ending, on: slot) else { return release(index, .peerClosed) }
+            return sendLater(rest.first, body: rest.body, to: index)
         }
         let sent = put(bytes, ending: ending, on: slot)
         if sent == bytes.byteCount + ending.count { return answered(index) }
@@ -87,15 +83,8 @@ extension Shard {
         let headBytes = Array(bytes.head.readableBytesView) + ending
         var body = bytes.body
         body.moveReaderIndex(forwardBy: max(0, sent - headBytes.count))
-        audience.backlogs[index] = Backlog(
-            bytes: headBytes, offset: min(sent, headBytes.count), body: body, through: board.headSequence,
-            progress: audience.wheel.now, acknowledged: stalecast_acknowledged(slot.pointee.fd))
-        slot.pointee.phase = .answering
-        awaitProgress(index)
+        sendLater(Array(headBytes.dropFirst(sent)), body: body, to: index)
     }
-
-    /// Plain text of the largest TLS record (RFC 8446 §5.1).
-    private static let recordBytes = 16_384
 
     /// The end of an answer's head; that of this second and the last origin is kept.
     private func fetchEnding(origin: String?, keepAlive: Bool) -> [UInt8] {

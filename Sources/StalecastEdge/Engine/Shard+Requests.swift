@@ -20,7 +20,7 @@ extension Shard {
             if events & (EPOLLIN.rawValue | EPOLLRDHUP.rawValue) != 0 || isGone { readHead(index) }
         case .verifying:
             if isGone { return release(index, .peerClosed) }
-            if events & EPOLLRDHUP.rawValue != 0 { slot.pointee.input.hasMore = true }
+            if events & (EPOLLIN.rawValue | EPOLLRDHUP.rawValue) != 0 { slot.pointee.input.hasMore = true }
         case .direct, .stream:
             if isGone || events & EPOLLRDHUP.rawValue != 0 { return release(index, .peerClosed) }
             if events & EPOLLIN.rawValue != 0, !discardInput(slot) { return release(index, .peerClosed) }
@@ -154,7 +154,7 @@ extension Shard {
     /// Serves a request from the Front. Topics or access may have changed since the Front's check; then it is refused
     /// with an answer.
     func serve(_ adoption: Shard.Adoption) {
-        adoption.tls?.use(adoption.fd)
+        adoption.tls?.use(adoption.fd, readsAhead: true)
         guard let index = claim(adoption.fd, adoption.address, adoption.tls, proxy: adoption.proxy) else { return }
         guard var request = adoption.request else { return goOn(index) }
         request.address = adoption.address
@@ -201,9 +201,16 @@ extension Shard {
         var backlog = Backlog(
             bytes: response, body: body, through: board.headSequence, progress: audience.wheel.now, acknowledged: 0)
         guard put(&backlog, on: slot) else { return release(index, .peerClosed) }
-        if backlog.count == 0 { return answered(index) }
-        backlog.acknowledged = stalecast_acknowledged(slot.pointee.fd)
-        audience.backlogs[index] = backlog
+        sendLater(Array(backlog.rest), body: backlog.body, to: index)
+    }
+
+    /// Sends what is left of an answer as the socket takes it; of most nothing is left.
+    func sendLater(_ rest: [UInt8], body: ByteBuffer, to index: Int32) {
+        if rest.isEmpty, body.readableBytes == 0 { return answered(index) }
+        let slot = slots[index]
+        audience.backlogs[index] = Backlog(
+            bytes: rest, body: body, through: board.headSequence, progress: audience.wheel.now,
+            acknowledged: stalecast_acknowledged(slot.pointee.fd))
         slot.pointee.phase = .answering
         awaitProgress(index)
     }
@@ -237,7 +244,7 @@ extension Shard {
             index, due: audience.wheel.now + TimerWheel.ticks(settings.idleTimeout.milliseconds), in: slots)
         guard slot.pointee.input.hasMore else {
             // The edge that brought a record came for those behind it too.
-            if !slot.pointee.isPlain, hasUnread(slot) { readHeadLater(index) }
+            if case .session(let tls) = slot.pointee.cover, tls.hasUnread { readHeadLater(index) }
             return
         }
         slot.pointee.input.hasMore = false

@@ -70,6 +70,34 @@ extension Shard {
         }
     }
 
+    /// Seals the head of a fetch's answer, its end and its body, and sends them. What fits goes into one record: each is
+    /// a system call of its own.
+    ///
+    /// - Returns: what was not taken, nothing if all was; nil: the connection is dead.
+    func seal(
+        _ bytes: FetchBytes, ending: [UInt8], on slot: UnsafeMutablePointer<StreamSlot>
+    ) -> (first: [UInt8], body: ByteBuffer)? {
+        let first = UnsafeMutableRawBufferPointer(start: recordCipher.record, count: TLSRecordCipher.maxText)
+        var (body, count) = (bytes.body, 0)
+        func add(_ piece: UnsafeRawBufferPointer) -> Int {
+            let part = UnsafeRawBufferPointer(rebasing: piece.prefix(first.count - count))
+            UnsafeMutableRawBufferPointer(rebasing: first[count...]).copyMemory(from: part)
+            count += part.count
+            return part.count
+        }
+        bytes.head.withUnsafeReadableBytes { _ = add($0) }
+        ending.withUnsafeBytes { _ = add($0) }
+        body.moveReaderIndex(forwardBy: bytes.body.withUnsafeReadableBytes(add))
+        let sent = put(recordCipher.record, count, on: slot)
+        guard sent >= 0 else { return nil }
+        guard sent == count else { return (Array(first[sent..<count]), body) }
+        guard body.readableBytes > 0 else { return ([], body) }
+        let more = body.withUnsafeReadableBytes { put($0.baseAddress!, $0.count, on: slot) }
+        guard more >= 0 else { return nil }
+        body.moveReaderIndex(forwardBy: more)
+        return ([], body)
+    }
+
     /// Gives the socket the buffer of a fetch's answer, or takes it back.
     func makeRoom(_ isWanted: Bool, on slot: UnsafeMutablePointer<StreamSlot>) {
         guard isWanted != slot.pointee.hasRoom else { return }
@@ -99,12 +127,6 @@ extension Shard {
         let whole = before + max(0, count)
         if !isTLS { input.look(at: index, whole) }
         return whole > 0 ? whole : count < 0 ? 0 : -1
-    }
-
-    /// Whether a socket has input, or its end, that was not read yet.
-    func hasUnread(_ slot: UnsafeMutablePointer<StreamSlot>) -> Bool {
-        var byte: UInt8 = 0
-        return stalecast_peek(slot.pointee.fd, &byte, 1) >= 0
     }
 
     /// Takes the request that ``look(at:)`` has seen, which is all that has come.

@@ -4,7 +4,7 @@ import CNIOBoringSSL
 /// record. Confined to its thread.
 package final class TLSRecordCipher {
     /// Most bytes of a record's plain text, and of a record that comes in, with its header (RFC 8446 §5.1, §5.2).
-    static let maxText = 16_384
+    package static let maxText = 16_384
     static let maxRecord = headerBytes + maxText + 256
     private static let headerBytes = 5
     private static let tagBytes = 16
@@ -13,7 +13,7 @@ package final class TLSRecordCipher {
     enum Content: UInt8 { case alert = 21, handshake, applicationData }
 
     /// The record that is sealed, or came in; and a KeyUpdate before it.
-    let record = UnsafeMutableRawPointer.allocate(byteCount: maxRecord + 32, alignment: 16)
+    package let record = UnsafeMutableRawPointer.allocate(byteCount: maxRecord + 32, alignment: 16)
     private let cipher = UnsafeMutablePointer<EVP_AEAD_CTX>.allocate(capacity: 1)
 
     package init() { EVP_AEAD_CTX_zero(cipher) }

@@ -261,7 +261,7 @@ extension TLSSession {
     /// Right after a ``send(_:_:)`` that took everything: until then tickets and new keys may wait to be sent.
     package func records() -> TLSRecords? {
         guard SSL_version(raw) == TLS1_3_VERSION, SSL_in_init(raw) == 0, SSL_has_pending(raw) == 0,
-            SSL_get_shutdown(raw) == 0, let cipher = SSL_get_current_cipher(raw)
+            SSL_get_shutdown(raw) == 0, !isAhead, let cipher = SSL_get_current_cipher(raw)
         else { return nil }
         return withUnsafeTemporaryAllocation(byteCount: 2 * Suite.maxSecretBytes, alignment: 8) { secrets in
             defer { OPENSSL_cleanse(secrets.baseAddress, secrets.count) }

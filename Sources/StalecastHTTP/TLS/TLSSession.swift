@@ -1,5 +1,4 @@
 import CNIOBoringSSL
-import Glibc
 import NIOCore
 
 /// One side of a TLS connection, in BoringSSL's hands. The server's begins over memory: the owner carries the
@@ -104,8 +103,10 @@ package struct TLSSession: @unchecked Sendable {
     // MARK: Over memory
 
     func useMemory() {
+        let unread = TLSSocket.of(raw)?.unread ?? []
         SSL_set0_rbio(raw, BIO_new(BIO_s_mem()))
         SSL_set0_wbio(raw, BIO_new(BIO_s_mem()))
+        if !unread.isEmpty { receive(ByteBuffer(bytes: unread)) }
     }
 
     /// Everything received was looked at, and everything written was taken.
@@ -139,36 +140,15 @@ package struct TLSSession: @unchecked Sendable {
     // MARK: Over a descriptor
 
     /// Sends and receives records over a non-blocking socket from now on, which stays the caller's to close.
-    package func use(_ fd: Int32) {
-        let bio = BIO_new(Self.descriptor)
-        BIO_set_data(bio, UnsafeMutableRawPointer(bitPattern: Int(fd) + 1))
-        BIO_set_init(bio, 1)
-        SSL_set_bio(raw, bio, bio)
-    }
-
-    /// BoringSSL's own one for sockets raises SIGPIPE.
     ///
-    /// `nonisolated(unsafe)`: nothing changes it once it is made.
-    private nonisolated(unsafe) static let descriptor: OpaquePointer? = {
-        let method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "descriptor")
-        BIO_meth_set_write(method) { bio, bytes, count in
-            BIO_clear_retry_flags(bio)
-            let sent = Glibc.send(
-                TLSSession.descriptor(of: bio), bytes, Int(count), Int32(MSG_DONTWAIT | MSG_NOSIGNAL))
-            if sent < 0, errno == EAGAIN || errno == EINTR { BIO_set_retry_write(bio) }
-            return Int32(clamping: sent)
-        }
-        BIO_meth_set_read(method) { bio, bytes, count in
-            BIO_clear_retry_flags(bio)
-            let received = recv(TLSSession.descriptor(of: bio), bytes, Int(count), Int32(MSG_DONTWAIT))
-            if received < 0, errno == EAGAIN || errno == EINTR { BIO_set_retry_read(bio) }
-            return Int32(clamping: received)
-        }
-        BIO_meth_set_ctrl(method) { _, command, _, _ in command == BIO_CTRL_FLUSH ? 1 : 0 }
-        return method
-    }()
+    /// - Parameter readsAhead: records are read with fewer system calls; the caller looks at ``hasUnread`` before it waits
+    ///   for the socket.
+    package func use(_ fd: Int32, readsAhead: Bool = false) { TLSSocket.put(raw, over: fd, readsAhead: readsAhead) }
 
-    private static func descriptor(of bio: OpaquePointer?) -> Int32 {
-        Int32(truncatingIfNeeded: Int(bitPattern: BIO_get_data(bio)) - 1)
-    }
+    /// Whether records, or the end of the connection, have come and were not looked at. False may be wrong about what came
+    /// since the socket last reported input.
+    package var hasUnread: Bool { TLSSocket.of(raw)?.hasUnread ?? false }
+
+    /// Whether records were read that BoringSSL has not got.
+    var isAhead: Bool { TLSSocket.of(raw)?.unread.isEmpty == false }
 }
