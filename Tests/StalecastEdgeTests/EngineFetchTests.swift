@@ -90,7 +90,8 @@ import Testing
             try await live.wait { $0.accepted == 1 }
             client.send(String(request().suffix(20)) + "GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
             try client.read(untilText: "ok\n")
-            #expect(client.text.contains("UPDATE") && live.edge.tally.handedOver == 1)
+            #expect(client.text.contains("UPDATE"))
+            try await live.wait { $0.handedOver == 1 }
         }
     }
 
