@@ -31,10 +31,10 @@ package struct ApplyStall {
         return found != nil
     }
 
-    /// Age of the trouble; zero: there is none.
+    /// Age of the stall; zero without one.
     package func time(now: Duration) -> Duration { found.map { now - $0.since } ?? .zero }
 
-    /// Until the next try; nil while there is none.
+    /// Time until the next try; nil without a stall.
     package mutating func pause(_ chance: inout some RandomNumberGenerator) -> Duration? {
         found == nil ? nil : backoff.next(&chance)
     }

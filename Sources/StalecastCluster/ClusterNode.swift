@@ -337,7 +337,7 @@ package actor ClusterNode {
         }
         if Task.isCancelled { return }
         life = .overtaken
-        // Readers and publishers would wait in vain, and would hold up the end of the process.
+        // Readers and publishers would get no answer, and would hold up the end of the process.
         endPublishes()
         tickets.end()
         settings.report(.foreignEpoch(logMetadata.epoch))

@@ -26,9 +26,9 @@ package struct Control: Sendable {
     /// Called with a version that was published without the required approval, and with its publisher.
     let bypassed: @Sendable (StoredVersion, _ by: String) -> Void
     let reports: ControlReports
-    /// nil where this daemon is one by itself.
+    /// nil outside a cluster.
     let cluster: ClusterService?
-    /// nil as well.
+    /// nil outside a cluster, too.
     let relay: MessageRelay?
     let keys: any KeyStorage
 

@@ -52,7 +52,7 @@ package final class ControlCapacity: Sendable {
     func add(_ channel: any Channel, _ makeRoom: MakeRoom) -> EventLoopFuture<Bool>? {
         countOut(channel)
         return closeExcess(adding: 1, makeRoom)?.map { [self] hasRoom in
-            // Another one may have ended meanwhile by itself.
+            // Another connection may have ended meanwhile.
             hasRoom || count.withLock { $0.open <= limit }
         }
     }

@@ -20,7 +20,7 @@ struct WebhookParts: Sendable {
 
     /// Part of this daemon in delivery.
     private enum Part {
-        /// It is one by itself, and delivers to all webhooks.
+        /// A daemon outside a cluster, which delivers to all webhooks.
         case all
         /// It delivers to those whose assignments it has.
         case assigned(WebhookAssignments, WebhookOwners)

@@ -13,7 +13,7 @@ package final class AddressLedger: Sendable {
 
         /// Counts one more of an address, also where there is no cap yet: a reload may set one while connections are open.
         ///
-        /// - Parameter cap: 0 is none.
+        /// - Parameter cap: 0 means no cap.
         mutating func isOver(entering address: UInt64, cap: Int) -> Bool {
             guard address != unknown else { return false }
             let held = byAddress[address, default: 0] + 1

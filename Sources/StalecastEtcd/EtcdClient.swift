@@ -300,12 +300,12 @@ package final class EtcdClient: Sendable {
         signIn.token.whenComplete { _ in connection.close() }
     }
 
-    /// Signs in for all that wait: none of them can cancel it.
+    /// Signs in for all callers that wait; a caller that is cancelled does not end it.
     private func beginSignIn(
         _ user: String, _ password: String, over connection: EtcdConnection
     ) -> EventLoopFuture<String> {
         let promise = group.next().makePromise(of: String.self)
-        // Ends by itself, when its time is up at the latest.
+        // Ends when its time is up at the latest.
         Task {
             do throws(EtcdFailure) {
                 let token = try await signIn(user, password, over: connection)

@@ -82,7 +82,7 @@ package enum EtcdCompare: Sendable {
 
 package enum EtcdOperation: Sendable {
     case range(EtcdRange)
-    /// Lease 0 is none.
+    /// Lease 0 means no lease.
     case put(String, [UInt8], lease: Int64 = 0)
     case delete(EtcdRange)
 

@@ -56,7 +56,7 @@ package struct LoadProblem: Error, Sendable {
     package let kind: Kind
     /// A sentence without its full stop, beginning with a lower-case letter.
     package let sentence: String
-    /// Advice; nil when there is none.
+    /// Step that helps; nil when none is known.
     package let advice: String?
 
     init(_ kind: Kind, _ sentence: String, advice: String? = nil) {

@@ -44,7 +44,7 @@ package struct CommandFailure: Error, CustomStringConvertible {
     package let sentence: String
     /// Several problems found at once, each one line; empty when the sentence says it all.
     package let problems: [String]
-    /// Advice; nil when there is none.
+    /// Step that helps; nil when none is known.
     package let advice: String?
 
     init(_ status: ExitStatus, _ sentence: String, problems: [String] = [], advice: String? = nil) {

@@ -61,7 +61,7 @@ final class RecordFile<Record: Codable & Sendable>: Sendable {
         }
     }
 
-    /// The next record to write; nil when there is none, and then those who wait are told.
+    /// The next record to write; nil when there is none, and then waiting callers are resumed.
     private func takePending() -> Record? {
         let (record, finished) = pending.withLock { pending in
             if let record = pending.record {

@@ -38,7 +38,7 @@ extension StaleLink.Target {
         }
     }
 
-    /// Topics that the server says it does not have, each asked for by itself; none when it cannot be asked.
+    /// Topics that the server says it does not have, each asked for alone; empty when the server cannot be asked.
     func unknownTopics() async -> [String] {
         var unknown: [String] = []
         for topic in topics {

@@ -62,7 +62,7 @@ final class StaleLink: @unchecked Sendable {
         isAskingForToken = true
         // Ends with the owner's answer.
         Task { [weak self, loop] in
-            // Why there is none is the owner's to know; the server will say 401 again.
+            // The app knows why it has no token; the server answers 401 again.
             let token = try? await provider()
             loop.perform { [weak self] in self?.take(token) }
         }

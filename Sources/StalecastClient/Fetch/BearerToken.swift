@@ -36,7 +36,7 @@ final class BearerToken: Sendable {
             if let asking = state.asking { return (nil, asking) }
             // Ends with the provider's answer; no fetch waits for it longer than the limit.
             let asking = Task { [self] in
-                // Why there is none is the owner's to know; the server says 401.
+                // The app knows why it has no token; the server answers 401.
                 let token = try? await provider()
                 self.state.withLock { state in
                     state.asking = nil

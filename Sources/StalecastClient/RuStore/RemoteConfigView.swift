@@ -23,19 +23,19 @@ public struct RemoteConfigView: Sendable {
     /// Whether there is a parameter of this name.
     public func contains(key: String) -> Bool { read(key) != nil }
 
-    /// The value as a whole number; nil when there is none or it is none.
+    /// The value as a whole number; nil when the parameter is missing or its text is not one.
     public func integer(forKey key: String) -> Int? { read(key).flatMap { Int($0.trimmed) } }
 
-    /// The value as a number; nil when there is none or it is none.
+    /// The value as a number; nil when the parameter is missing or its text is not one.
     public func double(forKey key: String) -> Double? { read(key).flatMap { Double($0.trimmed) } }
 
-    /// The value as it is spelled; nil when there is none.
+    /// The value as text; nil when the parameter is missing.
     public func string(forKey key: String) -> String? { read(key) }
 
-    /// The value as a boolean, `true` or `false` in any case; nil when there is none or it is none.
+    /// The value as a boolean, `true` or `false` in any case; nil when it is missing or neither.
     public func bool(forKey key: String) -> Bool? { read(key).flatMap { Bool($0.trimmed.lowercased()) } }
 
-    /// The value as a JSON object or array of Foundation's types; nil when there is none or it is none.
+    /// The value as a JSON object or array of Foundation's types; nil when it is missing or is neither.
     public func jsonObject(forKey key: String) -> Any? {
         read(key).flatMap { try? JSONSerialization.jsonObject(with: Data($0.utf8)) }
     }

@@ -81,7 +81,7 @@ extension Control {
 }
 
 extension ControlOperation {
-    /// A look that an event asks a source for changes nothing by itself.
+    /// An event that makes a source poll changes nothing yet.
     fileprivate var changesSomething: Bool {
         guard let action = document.action, document.method != "GET" else { return false }
         return action != .read && document.id != "trigger"

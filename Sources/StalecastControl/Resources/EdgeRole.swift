@@ -21,7 +21,7 @@ extension APIOperation {
 }
 
 extension Control {
-    /// Refuses what only core nodes do, at a node that is none.
+    /// Refuses, at an edge node, what only core nodes do.
     func mustBeAnsweredHere(_ operation: ControlOperation) throws(GoogleError) {
         guard let cluster, let addresses = cluster.changesAt?(), !operation.isAnsweredByEdges else { return }
         throw .onlyAtCore(addresses)

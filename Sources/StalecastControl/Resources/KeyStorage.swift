@@ -16,7 +16,7 @@ package protocol KeyStorage: Sendable {
     ) async throws(GoogleError) -> AccessKey?
 }
 
-/// Keys in the store of a daemon that is one by itself.
+/// Keys in the store of a daemon outside a cluster.
 struct OwnKeys: KeyStorage {
     let store: TemplateStore
     let access: Authorizer

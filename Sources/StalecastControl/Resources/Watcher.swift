@@ -37,7 +37,7 @@ struct Watcher: Sendable {
     /// Least time between two events: at most four a second.
     private static let pause: Duration = .milliseconds(250)
     private static let heartbeat: Duration = .seconds(15)
-    /// A client that takes nothing for so long is let go.
+    /// Time without reading after which a client is disconnected.
     private static let patience: Duration = .seconds(30)
 
     func run(_ send: EventFeed.Send, _ look: @Sendable (Duration) async -> Sight) async {

@@ -6,7 +6,7 @@ import StalecastWire
 extension Configuration {
     /// The etcd that several daemons share.
     package struct Etcd: Sendable, Equatable {
-        /// Members' client ports, all with TLS or none; empty: this daemon is one by itself.
+        /// Members' client ports, all with TLS or none; empty outside a cluster.
         package var endpoints: [EtcdEndpoint] = []
         /// nil: etcd asks for no password. With `passwordFile`.
         package var user: String?

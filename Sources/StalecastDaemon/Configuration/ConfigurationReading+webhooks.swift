@@ -71,7 +71,7 @@ extension ConfigurationReading {
         return understood(.object(object), at: entry.path) && isSound ? .object(object) : nil
     }
 
-    /// Lets the registry judge each value by itself, then all together; problems are noted where the values stand.
+    /// Lets the registry judge each value alone, then all together. Each problem names its value's line.
     private mutating func understood(_ document: JSONValue, at path: String) -> Bool {
         let members = document.object ?? [:]
         let alone = members.keys.map { name in JSONValue.object([name: members[name] ?? .null]) }

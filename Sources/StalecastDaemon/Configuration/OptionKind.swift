@@ -121,7 +121,7 @@ extension OptionKind<APIKey> {
 }
 
 extension OptionKind<String?> {
-    /// A path, relative to the working directory; the empty text is none.
+    /// A path, relative to the working directory; the empty text means no path.
     static let optionalFile = OptionKind(form: "file, relative to the working directory (\"\": none)") {
         text throws(InvalidValue) in
         text.isEmpty ? nil : try checkedPath(text)

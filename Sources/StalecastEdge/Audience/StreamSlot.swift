@@ -3,8 +3,8 @@ import StalecastHTTP
 import StalecastHub
 import StalecastWire
 
-/// Everything that is kept for an ordinary connection of the engine, or for a subscriber of the Front; that has no
-/// descriptor and no cover of its own here.
+/// State of an ordinary connection of the engine, or of a subscriber of the Front, whose channel has the descriptor and
+/// the TLS.
 package struct StreamSlot {
     /// Cover of the bytes on the socket. The slot's to free; first, because its tag then takes no room of its own.
     var cover = Cover.plain
@@ -14,7 +14,7 @@ package struct StreamSlot {
     var hasBacklog = false
     /// The kernel may hold more for it than for a stream: it had a large answer to a fetch.
     var hasRoom = false
-    /// Place in the shard's list of origins; 0 is none.
+    /// Place in the shard's list of origins; 0 means no origin.
     var origin: UInt16 = 0
     var fd: Int32 = -1
     /// Grows each time the slot is used again, so that an event of a former connection is recognised as such.
@@ -47,7 +47,7 @@ package struct StreamSlot {
         var awaitsProxyHeader = false
         /// Input arrived while a poll was held; it is read after the answer.
         var hasMore = false
-        /// Number of times the body of its fetch was not whole when bytes came.
+        /// Number of times that bytes came and the body of its fetch was still not whole.
         var waits: UInt8 = 0
         /// TLS records that a stream's client sent since it was last written to.
         var heard: UInt8 = 0
@@ -58,7 +58,7 @@ package struct StreamSlot {
         var heartbeat: Tick = 0
         /// End of a stream's life, or of a poll's wait.
         var deadline: Tick = 0
-        /// Time of the warning that the credential comes to its end; 0 is never, or sent.
+        /// Time of the warning that the credential ends soon; 0: no warning is due, or it was sent.
         var warning: Tick = 0
 
         /// Time of the next event of a stream without a backlog.
@@ -69,7 +69,7 @@ package struct StreamSlot {
     struct Client {
         /// The peer, for the ledger.
         var address: UInt64 = 0
-        /// Number of the principal whose credential opened the stream; 0 is none. See ``Principal/number``.
+        /// Number of the principal whose credential opened the stream; 0: no credential. See ``Principal/number``.
         var principal: Int32 = 0
         /// The key of `edge.apiKeys` that opened the stream: see ``APIKeys/mark(_:)``.
         var apiKey: UInt32 = 0

@@ -5,7 +5,7 @@ package import StalecastWire
 package enum FlagContext {
     /// Reads a body that may be anything.
     ///
-    /// - Throws: `PARSE_ERROR` for what is no object, `INVALID_CONTEXT` for a context that is none.
+    /// - Throws: `PARSE_ERROR` for a body that is not an object, `INVALID_CONTEXT` for an invalid context.
     package static func read(_ plain: [UInt8], at now: Timestamp) throws(FlagRefusal) -> EvaluationContext {
         context(try FlagFields(plain), at: now)
     }

@@ -99,7 +99,7 @@ final class FlagRenderer: Sendable {
 
     /// One flag, whole, as OFREP has it.
     ///
-    /// - Throws: `FLAG_NOT_FOUND`, `TARGETING_KEY_MISSING`, and `PARSE_ERROR` for a value that is none of its type.
+    /// - Throws: `FLAG_NOT_FOUND`, `TARGETING_KEY_MISSING`, and `PARSE_ERROR` for a value of another type.
     func flag(_ name: String, _ outcome: ConditionOutcome) throws(FlagRefusal) -> FetchBytes {
         guard let key = template.place(of: name), let piece = piece(of: key, outcome) else { throw .notFound }
         if let refusal = piece.refusal { throw refusal }

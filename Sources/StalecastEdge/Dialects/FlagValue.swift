@@ -3,7 +3,7 @@ package import StalecastWire
 
 /// A parameter's value as JSON of its type. Providers compare types: a number in a text is a mismatch to them.
 package enum FlagValue {
-    /// nil for a text that is none of the type, which only versions stored under older rules have.
+    /// nil for a text that is not of the type; only versions stored under older rules have one.
     package static func json(_ text: String, _ type: ValueType) -> JSONValue? {
         switch type {
         case .string: return .string(text)

@@ -235,7 +235,7 @@ package struct Recogniser {
         return true
     }
 
-    /// Type and coding of a fetch's body are not asked for: it tells by itself whether it is compressed.
+    /// The type and coding of a fetch's body are not read: its first bytes tell whether it is compressed.
     private static func isOfBody(
         _ name: Slice<UnsafeBufferPointer<UInt8>>, _ value: Slice<UnsafeBufferPointer<UInt8>>, _ seen: inout Seen
     ) -> Bool {

@@ -119,7 +119,7 @@ package struct FetchRenderer: Sendable {
         let hash: ContentHash
     }
 
-    /// - Parameter template: nil answers that there is none.
+    /// - Parameter template: nil makes the answer for a scope without a template.
     package init(_ template: CompiledTemplate?, version: VersionNumber, scope: Scope, projectNumber: UInt64) {
         self.template = template
         number = version

@@ -67,7 +67,7 @@ package struct FetchAnswer: Sendable {
     package let dialect: FetchDialect
     /// nil when the answer was finished already.
     package let renderingSeconds: Double?
-    /// Client that got it, of which scope and version; nil for an id that is none.
+    /// Client that got it, of which scope and version; nil for an invalid id.
     package let client: ClientIdentity?
     package let scope: Scope
     package let version: VersionNumber

@@ -190,7 +190,7 @@ package final class KnownOutcomes: Sendable {
         self.inputs = isPlain == true ? inputs : nil
     }
 
-    /// nil for a fetch that is evaluated by itself.
+    /// nil for a fetch whose result is not shared.
     package func key(of scan: FetchScan) -> Key? {
         guard let inputs else { return nil }
         var key = Key()

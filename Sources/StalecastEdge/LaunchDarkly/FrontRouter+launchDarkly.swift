@@ -50,7 +50,7 @@ extension FrontRouter {
                 path.project ?? served.onlyProject?.id.description ?? "", Namespace.firebase.description, action,
                 request)
         } catch {
-            // A mobile SDK ends at a key that is none; at a path that is none it would try again for ever.
+            // A mobile SDK gives up after an invalid key. After an unknown path it would try again for ever.
             throw error.code == 404 && path.isMobile ? GoogleError(401, error.message) : error
         }
     }

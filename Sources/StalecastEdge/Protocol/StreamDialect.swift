@@ -22,7 +22,7 @@ struct StreamDialect {
     private static let commentChunk = ChunkEncoder.chunk(comment)
     private static let emptyLineChunk = ChunkEncoder.chunk(EncodedMessage.Invalidation.keepAlive)
 
-    /// Ping of LaunchDarkly's streams. Its data is a blank: an event whose data is empty is none to some parsers.
+    /// Ping of LaunchDarkly's streams. Its data is a blank: some parsers drop an event without data.
     private static let pingChunk = ChunkEncoder.chunk(ping)
     private static let ping = SSEEncoder.event("ping", data: [0x20])
 

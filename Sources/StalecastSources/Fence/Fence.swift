@@ -117,7 +117,7 @@ package struct Fence: Sendable {
             throw OriginProblem(error.reason, error.description + installation.excuse, retryAfter: error.retryAfter)
         }
         let json = try Self.json(answer)
-        // A project without a template says so and has no version.
+        // The answer for a project without a template has no version.
         return Self.sight(of: json["templateVersion"]?.versionNumber ?? 0, goal.version ?? 0)
     }
 

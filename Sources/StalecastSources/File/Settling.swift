@@ -17,7 +17,7 @@ struct Settling: Sendable {
 
     /// Age by the wall clock from which an unchanged file counts as whole.
     private static let restingAge = Duration.seconds(2)
-    /// Time after which a directory is read even if it never comes to rest.
+    /// Time after which a directory is read although files in it still change.
     private static let longestUnrest = Duration.seconds(2)
     /// Time after which a file is read even if it is still being written.
     private static let longestWrite = Duration.seconds(5)

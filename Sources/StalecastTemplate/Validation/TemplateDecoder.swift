@@ -223,7 +223,7 @@ extension TemplateDecoder {
         }
     }
 
-    /// The end of a sentence about a word that is none of `known`.
+    /// The end of a sentence about a word that is not in `known`.
     private static func hint(_ word: String?, _ known: [String]) -> String {
         word.flatMap { nearestName(to: $0, of: known) }.map { "; did you mean \"\($0)\"?" }
             ?? "; known: \(known.joined(separator: ", "))"

@@ -22,7 +22,7 @@ package struct EmulatorContents: Sendable {
     /// - Throws: ``CommandFailure`` with every problem found.
     package func read() throws(CommandFailure) -> JSONValue? {
         let file = try path.map { path throws(CommandFailure) in try TemplateFile(path) }
-        // Checked by itself first: then its problems have lines.
+        // Checked before the daemon starts: then its problems have line numbers.
         _ = try file?.template(for: .firebase)
         let document = file?.request(description: nil)
         guard !seeds.isEmpty else { return document }

@@ -58,7 +58,7 @@ final class WebhookRegistrations: Sendable {
             do throws(CommandFailure) {
                 try await api.delete(id)
             } catch {
-                // Another process removed it, which is as good.
+                // Another process removed it already.
                 guard error.status == .notFound else { throw error }
             }
         }

@@ -10,7 +10,7 @@ package struct DaemonCheck {
     private let now: Int
 
     /// - Parameters:
-    ///   - cluster: answer of `/v1/cluster`; nil for a daemon by itself.
+    ///   - cluster: answer of `/v1/cluster`; nil for a daemon outside a cluster.
     ///   - version: that of this program.
     ///   - now: seconds since 1970.
     package init(

@@ -7,7 +7,7 @@ package struct LocalClock: Sendable {
 
     package init(isUTC: Bool = false) { self.isUTC = isUTC }
 
-    /// Clock that `--utc` asks for; looked up by itself, as times stand in many places.
+    /// Clock that `--utc` asks for. It reads the arguments itself: times are written in many places.
     static let asked = LocalClock(isUTC: CommandLine.arguments.prefix { $0 != "--" }.contains("--utc"))
 
     /// `13:00:00.123 CET`.

@@ -99,7 +99,7 @@ package struct WaitOutcome {
         case rolledBack(source: Int64, version: Int64)
         /// It was to be rolled back, and a newer one, which is not ours to take back, is current.
         case isNotNewest
-        /// It was to be rolled back, and there is none before it.
+        /// A rollback was asked for, but no version comes before this one.
         case isFirst
         /// It was to be rolled back, and another command published it.
         case isNotOurs

@@ -37,7 +37,7 @@ package struct ReleaseReading {
 
     // MARK: What comes next
 
-    /// `next step in 4m`, without a capital; empty where nothing comes by itself.
+    /// `next step in 4m`, without a capital; empty where no step is due.
     package func next(at now: Timestamp = .now()) -> String {
         let time = json.word("nextStepAt", "")
         let moment = Self.moment(time, now)

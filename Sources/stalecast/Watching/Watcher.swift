@@ -15,7 +15,7 @@ struct Watcher {
     private var request: Watcher.Request
     private var schedule = ReconnectSchedule(firstDelay: 1, longestDelay: 30)
     private var hasConnected = false
-    /// Each poll that brought something says so; it is told once for each connection.
+    /// `synced` was reported on this connection. Each poll with an answer says it again.
     private var isSynced = false
     private let sink: (Watcher.Event) async throws -> Void
 

@@ -42,7 +42,7 @@ package struct ReconnectSchedule: Sendable {
     /// A connection that was up for so many seconds makes former failures void.
     package static let stableAfter: TimeInterval = 60
     /// Number of doublings for which a refusal such as 403 or 404 counts, and factor by which its delays may get
-    /// longer: it seldom mends by itself.
+    /// longer: such a fault rarely ends soon.
     private static let refusalWeight = 3
     private static let refusalPatience: Double = 10
     /// No delay a server asks for in `retry:` is longer, in seconds.

@@ -52,7 +52,7 @@ package struct TransportChoice: Sendable {
 
     package mutating func pollAnswered() { pollFailures = 0 }
 
-    /// A stream was tried beside the long-poll, in vain.
+    /// A stream was tried beside the long-poll and failed.
     package mutating func probeFailed() {
         probeDelay = max(firstProbeDelay, min(probeDelay * 2, Self.longestProbeDelay))
     }

@@ -9,7 +9,7 @@ extension Pattern {
         /// compared and hashed with each repetition.
         private(set) var sets: [Pattern.ScalarSet] = []
         private var places: [Pattern.ScalarSet: UInt32] = [:]
-        /// True after a search for `:]` reached the end of the text in vain: each later search would, too.
+        /// True after a search for `:]` found none up to the end of the text: a later search would find none either.
         var lacksClassEnd = false
         private var depth = 0
 

@@ -95,7 +95,7 @@ extension Pattern {
             single(Unicode.Scalar(value)?.properties.uppercaseMapping, or: value)
         }
 
-        /// Simple folding only: what becomes two characters stays as it is.
+        /// Simple folding only: a character whose fold is two characters stays as it is.
         private static func single(_ mapping: String?, or value: UInt32) -> UInt32 {
             guard let scalars = mapping?.unicodeScalars, scalars.count == 1, let first = scalars.first else {
                 return value
