@@ -60,7 +60,7 @@ extension TemplateStore {
     ) async throws(StoreError) -> Value {
         if let refusal = state.withLock({ $0.admit(atMost: configuration.maxWaitingPublishes) }) { throw refusal }
         let result: Result<Value, StoreError> = await withCheckedContinuation { continuation in
-            database.asyncWriteWithoutTransaction { db in
+            connection.inTurn { db in
                 let result = self.writeOnWriter(body, db)
                 if case .success(let value) = result { committed(value) }
                 self.state.withLock { $0.leave() }

@@ -72,7 +72,7 @@ extension TemplateStore {
             }
         }
         let result: Result<Void, StoreError> = await withCheckedContinuation { [versions] continuation in
-            database.asyncWriteWithoutTransaction { db in
+            connection.inTurn { db in
                 let result = self.applyOnWriter(shared, versions, db)
                 continuation.resume(returning: result)
                 self.checkpointIfDue()
