@@ -131,7 +131,6 @@ extension ClusterNode: VersionAuthority {
             else {
                 throw .logFull(drafted.scope)
             }
-            var chunks: [[UInt8]] = []
             guard drafted.change.sequence == head.sequence + 1 else {
                 return drive(publish) { $0.prepared(.unready, now: $1) }
             }
@@ -140,13 +139,11 @@ extension ClusterNode: VersionAuthority {
             change.notes.fetchWindowMs = window
             // The version in the form in which every node applies it.
             let version = StoredVersion(change: change, template: drafted.template, content: drafted.content)
-            let entry =
-                isStep
-                ? LogEntry(
-                    change: change, releases: releases, publish: publish, after: head, node: name,
-                    fetchWindowMs: Int64(window), content: .absent)
-                : await Self.entry(
-                    version, releases, publish, after: head, node: name, fetchWindowMs: window, chunks: &chunks)
+            let (content, chunks): (LogEntry.Content, [[UInt8]]) =
+                isStep ? (.absent, []) : await Self.packed(version.content)
+            let entry = LogEntry(
+                change: change, releases: releases, publish: publish, after: head, node: name,
+                fetchWindowMs: Int64(window), content: content)
             publishes.runs[publish]?.version = version
             publishes.runs[publish]?.chunks = chunks
             drive(publish) { $0.prepared(.draft(Proposer.Draft(entry: entry, logMetadata: logMetadata)), now: $1) }
@@ -184,14 +181,8 @@ extension ClusterNode: VersionAuthority {
 
     /// Packing a large content takes long enough to keep it off the actor.
     @concurrent
-    private static func entry(
-        _ version: StoredVersion, _ releases: [Release], _ publish: PublishID, after head: LogHead, node: String,
-        fetchWindowMs: Int, chunks: inout [[UInt8]]
-    ) async -> LogEntry {
-        LogEntry(
-            change: version.change, releases: releases, publish: publish, after: head, node: node,
-            fetchWindowMs: Int64(fetchWindowMs),
-            storing: version.content, chunks: &chunks)
+    private static func packed(_ content: [UInt8]) async -> (LogEntry.Content, [[UInt8]]) {
+        LogEntry.storing(content)
     }
 
     private func append(_ draft: Proposer.Draft) async {

@@ -1,6 +1,6 @@
 import Crypto
 package import StalecastRecords
-package import StalecastStore
+import StalecastStore
 package import StalecastWire
 
 /// Stored form of an entry: one line of JSON, a line feed, and the content as zlib packs it. Members that are not known
@@ -13,24 +13,16 @@ extension LogEntry {
     /// No content is larger, unpacked, in bytes: no node could read its entry, nor go on behind it.
     package static let maxContent = 16 << 20
 
-    /// An entry whose content stands in it, or beside it when it is long.
+    /// Form in which a content is stored: in the entry, or beside it when it is long.
     ///
-    /// - Parameter chunks: becomes the pieces that must be stored before it; empty for an inline content.
-    package init(
-        change: TemplateChange, releases: [Release] = [], publish: PublishID, after previous: LogHead, node: String,
-        fetchWindowMs: Int64, storing content: [UInt8], chunks: inout [[UInt8]]
-    ) {
+    /// - Returns: also the pieces that must be stored before the entry; none for an inline content.
+    package static func storing(_ content: [UInt8]) -> (Content, chunks: [[UInt8]]) {
         let packed = Zlib.packed(content)
-        chunks = []
-        if packed.count > Self.maxInline {
-            chunks = stride(from: 0, to: packed.count, by: Self.chunkSize).map {
-                Array(packed[$0..<min($0 + Self.chunkSize, packed.count)])
-            }
+        guard packed.count > maxInline else { return (.inline(content), []) }
+        let chunks = stride(from: 0, to: packed.count, by: chunkSize).map {
+            Array(packed[$0..<min($0 + chunkSize, packed.count)])
         }
-        let key = ContentKey(digest: Self.digest(content), size: content.count, chunks: chunks.count)
-        self.init(
-            change: change, releases: releases, publish: publish, after: previous, node: node,
-            fetchWindowMs: fetchWindowMs, content: chunks.isEmpty ? .inline(content) : .beside(key))
+        return (.beside(ContentKey(digest: digest(content), size: content.count, chunks: chunks.count)), chunks)
     }
 
     /// The stored form.

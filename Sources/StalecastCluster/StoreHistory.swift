@@ -38,7 +38,7 @@ package struct StoreHistory: Sendable {
     ) async throws -> (versions: Int, logMetadata: LogMetadata) {
         let releases = releases
         for (sequence, (release, change)) in releases where sequence != change.sequence {
-            if let step = entry(change.at(sequence), [release]) { try await lay(step, []) }
+            if let step = entry(change.at(sequence), [release], .absent) { try await lay(step, []) }
         }
         let steps = Set(releases.keys)
         var (count, after, wholeFrom) = (0, CommitSequence(0), CommitSequence(1))
@@ -51,11 +51,9 @@ package struct StoreHistory: Sendable {
                 while steps.contains(after + 1), after + 1 < sequence { after += 1 }
                 if sequence != after + 1 { wholeFrom = sequence }
                 after = sequence
-                var chunks: [[UInt8]] = []
+                let (content, chunks) = LogEntry.storing(version.content)
                 let ownReleases = releases[sequence].map { [$0.release] } ?? []
-                if let entry = self.entry(version.change, ownReleases, version.content, &chunks) {
-                    try await lay(entry, chunks)
-                }
+                if let entry = entry(version.change, ownReleases, content) { try await lay(entry, chunks) }
                 count += 1
             }
             progress(count, all)
@@ -84,22 +82,11 @@ package struct StoreHistory: Sendable {
         }
     }
 
-    private func entry(
-        _ change: TemplateChange, _ releases: [Release], _ content: [UInt8], _ chunks: inout [[UInt8]]
-    ) -> LogEntry? {
+    private func entry(_ change: TemplateChange, _ releases: [Release], _ content: LogEntry.Content) -> LogEntry? {
         Self.head(change.sequence - 1, of: store.epoch).map {
             LogEntry(
                 change: change, releases: releases, publish: Self.publish(store.epoch, change.sequence), after: $0,
-                node: node, fetchWindowMs: 0, storing: content, chunks: &chunks)
-        }
-    }
-
-    /// Entry of a step of a release, which has no content.
-    private func entry(_ change: TemplateChange, _ releases: [Release]) -> LogEntry? {
-        Self.head(change.sequence - 1, of: store.epoch).map {
-            LogEntry(
-                change: change, releases: releases, publish: Self.publish(store.epoch, change.sequence), after: $0,
-                node: node, content: .absent)
+                node: node, content: content)
         }
     }
 }

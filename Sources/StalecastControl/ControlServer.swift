@@ -30,7 +30,7 @@ package struct ControlServer: Service {
             }
         }
         let listener = try await HTTPListener.open(
-            host: configuration.host, port: configuration.port, group: eventLoopGroup,
+            .address(host: configuration.host, port: configuration.port), group: eventLoopGroup,
             hasRoom: { capacity.hasRoom }
         ) { channel in
             guard let loop = loops[ObjectIdentifier(channel.eventLoop)] else {

@@ -19,9 +19,11 @@ package struct DevelopmentCertificate {
     package init(names: [String] = [], now: Date = Date()) {
         let validity = DER.sequence([DER.time(now - 3600), DER.time(now + Double(Self.days) * 86_400)])
         let (root, leaf) = (P256.Signing.PrivateKey(), P256.Signing.PrivateKey())
-        let issuer = DER.name("Stalecast development authority \(Self.identifier(root).prefix(4).hexadecimal)")
-        authority = Self.signed(
-            by: root, issuer: issuer, subject: issuer, validity: validity, key: root,
+        let issuer = Issuer(
+            key: root, name: DER.name("Stalecast development authority \(Self.identifier(root).prefix(4).hexadecimal)"),
+            validity: validity)
+        authority = issuer.certificate(
+            of: issuer.name, key: root,
             extensions: [
                 DER.extended("2.5.29.19", isCritical: true, DER.sequence([DER.boolean(true), DER.integer([0])])),
                 // keyCertSign.
@@ -31,8 +33,8 @@ package struct DevelopmentCertificate {
         let places = (names + ["localhost", "127.0.0.1", "::1"]).map { name in
             IPAddress(name).map { DER.tagged(0x87, $0.bytes) } ?? DER.tagged(0x82, Array(name.utf8))
         }
-        certificate = Self.signed(
-            by: root, issuer: issuer, subject: DER.name(names.first ?? "localhost"), validity: validity, key: leaf,
+        certificate = issuer.certificate(
+            of: DER.name(names.first ?? "localhost"), key: leaf,
             extensions: [
                 DER.extended("2.5.29.19", isCritical: true, DER.sequence([])),
                 // digitalSignature.
@@ -45,25 +47,29 @@ package struct DevelopmentCertificate {
         key = leaf.pemRepresentation + "\n"
     }
 
-    /// RFC 5280 §4.1, version 3, signed with ECDSA over P-256 and SHA-256.
-    private static func signed(
-        by root: P256.Signing.PrivateKey, issuer: [UInt8], subject: [UInt8], validity: [UInt8],
-        key: P256.Signing.PrivateKey, extensions: [[UInt8]]
-    ) -> String {
-        let algorithm = DER.sequence([DER.identifier("1.2.840.10045.4.3.2")])
-        var random = SystemRandomNumberGenerator()
-        let serial = (0..<16).map { _ in UInt8.random(in: 0...255, using: &random) }
-        let content = DER.sequence([
-            DER.tagged(0xA0, DER.integer([2])), DER.integer([0x40 | serial[0] >> 2] + serial.dropFirst()), algorithm,
-            issuer, validity, subject, Array(key.publicKey.derRepresentation),
-            DER.tagged(0xA3, DER.sequence(extensions)),
-        ])
-        // It cannot fail, as the words for the crash say.
-        guard let signature = try? root.signature(for: content) else {
-            preconditionFailure("a key that was just made signs")
+    private struct Issuer {
+        let key: P256.Signing.PrivateKey
+        let name: [UInt8]
+        let validity: [UInt8]
+
+        /// A certificate of RFC 5280 §4.1, version 3, signed with ECDSA over P-256 and SHA-256, as PEM.
+        func certificate(of subject: [UInt8], key: P256.Signing.PrivateKey, extensions: [[UInt8]]) -> String {
+            let algorithm = DER.sequence([DER.identifier("1.2.840.10045.4.3.2")])
+            var random = SystemRandomNumberGenerator()
+            let serial = (0..<16).map { _ in UInt8.random(in: 0...255, using: &random) }
+            let content = DER.sequence([
+                DER.tagged(0xA0, DER.integer([2])), DER.integer([0x40 | serial[0] >> 2] + serial.dropFirst()),
+                algorithm,
+                name, validity, subject, Array(key.publicKey.derRepresentation),
+                DER.tagged(0xA3, DER.sequence(extensions)),
+            ])
+            // A P-256 key signs any bytes.
+            guard let signature = try? self.key.signature(for: content) else {
+                preconditionFailure("a key that was just made signs")
+            }
+            let whole = DER.sequence([content, algorithm, DER.tagged(0x03, [0] + Array(signature.derRepresentation))])
+            return DevelopmentCertificate.pem(whole)
         }
-        let whole = DER.sequence([content, algorithm, DER.tagged(0x03, [0] + Array(signature.derRepresentation))])
-        return pem(whole)
     }
 
     private static func identifier(_ key: P256.Signing.PrivateKey) -> [UInt8] {

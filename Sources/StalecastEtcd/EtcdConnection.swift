@@ -28,10 +28,10 @@ final class EtcdConnection: Sendable {
         _ endpoint: EtcdEndpoint, tls: NIOSSLContext?, timeout: Duration, keepAlive: Duration?,
         on group: any EventLoopGroup
     ) async throws(EtcdFailure) -> EtcdConnection {
-        let attempt = Attempt()
+        let attempt = Attempt(endpoint: endpoint, tls: tls, timeout: timeout, keepAlive: keepAlive)
         do {
             return try await withTaskCancellationHandler {
-                try await open(endpoint, tls, timeout, keepAlive, attempt, on: group)
+                try await attempt.open(on: group)
             } onCancel: {
                 attempt.cancel()
             }
@@ -41,15 +41,23 @@ final class EtcdConnection: Sendable {
         }
     }
 
-    /// Channels of an attempt to connect, one for each address that is tried.
+    /// An attempt to connect, which has a channel for each address that is tried.
     private final class Attempt: Sendable {
+        private let endpoint: EtcdEndpoint
+        private let tls: NIOSSLContext?
+        private let timeout: Duration
+        private let keepAlive: Duration?
         private let channels = Mutex<[any Channel]?>([])
+
+        init(endpoint: EtcdEndpoint, tls: NIOSSLContext?, timeout: Duration, keepAlive: Duration?) {
+            (self.endpoint, self.tls, self.timeout, self.keepAlive) = (endpoint, tls, timeout, keepAlive)
+        }
 
         var isCancelled: Bool { channels.withLock { $0 == nil } }
 
         func cancel() { for channel in channels.withLock({ $0.take() }) ?? [] { channel.close(promise: nil) } }
 
-        func add(_ channel: any Channel) throws {
+        private func add(_ channel: any Channel) throws {
             try channels.withLock { channels in
                 if channels == nil { throw CancellationError() }
                 channels?.append(channel)
@@ -59,33 +67,30 @@ final class EtcdConnection: Sendable {
         /// Leaves the channels to the caller: what is cancelled from now on does not close them.
         ///
         /// - Throws: when it was cancelled, and they are being closed.
-        func finish() throws {
+        private func finish() throws {
             try channels.withLock { channels in
                 if channels == nil { throw CancellationError() }
                 channels = []
             }
         }
-    }
 
-    private static func open(
-        _ endpoint: EtcdEndpoint, _ tls: NIOSSLContext?, _ timeout: Duration, _ keepAlive: Duration?,
-        _ attempt: Attempt, on group: any EventLoopGroup
-    ) async throws -> EtcdConnection {
-        let (channel, streams, greeting) = try await ClientBootstrap(group: group)
-            .connectTimeout(TimeAmount(timeout))
-            .connect(host: endpoint.host, port: endpoint.port) { channel in
-                channel.eventLoop.makeCompletedFuture {
-                    try attempt.add(channel)
-                    let streams = try configure(channel, endpoint, tls)
-                    let greeting = channel.eventLoop.makePromise(of: Void.self)
-                    try channel.pipeline.syncOperations.addHandler(
-                        EtcdGreeting(greeting, timeout: timeout, keepAlive: keepAlive))
-                    return (channel, streams, greeting.futureResult)
+        func open(on group: any EventLoopGroup) async throws -> EtcdConnection {
+            let (channel, streams, greeting) = try await ClientBootstrap(group: group)
+                .connectTimeout(TimeAmount(timeout))
+                .connect(host: endpoint.host, port: endpoint.port) { [self] channel in
+                    channel.eventLoop.makeCompletedFuture {
+                        try add(channel)
+                        let streams = try EtcdConnection.configure(channel, endpoint, tls)
+                        let greeting = channel.eventLoop.makePromise(of: Void.self)
+                        try channel.pipeline.syncOperations.addHandler(
+                            EtcdGreeting(greeting, timeout: timeout, keepAlive: keepAlive))
+                        return (channel, streams, greeting.futureResult)
+                    }
                 }
-            }
-        try await greeting.get()
-        try attempt.finish()
-        return EtcdConnection(channel, streams, endpoint)
+            try await greeting.get()
+            try finish()
+            return EtcdConnection(channel, streams, endpoint)
+        }
     }
 
     /// Go's servers send a PING for each answer, and resets of streams that we have ended are ordinary: both are more

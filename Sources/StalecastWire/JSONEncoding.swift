@@ -20,57 +20,61 @@ package struct JSONStyle: Sendable {
 extension JSONValue {
     /// The document as UTF-8 bytes, without a final line end.
     package func encoded(_ style: JSONStyle = .wire) -> [UInt8] {
-        var bytes: [UInt8] = []
-        bytes.reserveCapacity(512)
-        write(to: &bytes, style: style, level: 0)
-        return bytes
+        var writer = JSONWriter(style: style)
+        writer.bytes.reserveCapacity(512)
+        writer.write(self, level: 0)
+        return writer.bytes
     }
 
     /// The document as text, without a final line end.
     package func text(_ style: JSONStyle = .wire) -> String { String(decoding: encoded(style), as: UTF8.self) }
+}
 
-    private func write(to bytes: inout [UInt8], style: JSONStyle, level: Int) {
-        switch self {
+/// A document that is being written.
+private struct JSONWriter {
+    let style: JSONStyle
+    var bytes: [UInt8] = []
+
+    mutating func write(_ value: JSONValue, level: Int) {
+        switch value {
         case .null: bytes.append(contentsOf: "null".utf8)
         case .bool(let flag): bytes.append(contentsOf: (flag ? "true" : "false").utf8)
         case .number(let text): bytes.append(contentsOf: text.utf8)
-        case .string(let text): Self.write(text, to: &bytes, asciiOnly: style.asciiOnly)
+        case .string(let text): write(text)
         case .array(let elements):
-            Self.writeList(elements, "[", "]", to: &bytes, style, level) {
-                $0.write(to: &$1, style: style, level: level + 1)
-            }
+            writeList(elements, "[", "]", level) { $0.write($1, level: level + 1) }
         case .object(let object):
             let members = style.sortedKeys ? object.members.sorted { $0.key < $1.key } : object.members
-            Self.writeList(members, "{", "}", to: &bytes, style, level) {
-                Self.write($0.key, to: &$1, asciiOnly: style.asciiOnly)
-                $1.append(UInt8(ascii: ":"))
-                if style.indent != nil { $1.append(0x20) }
-                $0.value.write(to: &$1, style: style, level: level + 1)
+            writeList(members, "{", "}", level) {
+                $0.write($1.key)
+                $0.bytes.append(UInt8(ascii: ":"))
+                if $0.style.indent != nil { $0.bytes.append(0x20) }
+                $0.write($1.value, level: level + 1)
             }
         }
     }
 
-    private static func writeList<Element>(
-        _ elements: [Element], _ open: Unicode.Scalar, _ close: Unicode.Scalar, to bytes: inout [UInt8],
-        _ style: JSONStyle, _ level: Int, _ writeElement: (Element, inout [UInt8]) -> Void
+    private mutating func writeList<Element>(
+        _ elements: [Element], _ open: Unicode.Scalar, _ close: Unicode.Scalar, _ level: Int,
+        _ writeElement: (inout JSONWriter, Element) -> Void
     ) {
         bytes.append(UInt8(ascii: open))
         for (position, element) in elements.enumerated() {
             if position > 0 { bytes.append(UInt8(ascii: ",")) }
-            newLine(to: &bytes, style, level + 1)
-            writeElement(element, &bytes)
+            newLine(level + 1)
+            writeElement(&self, element)
         }
-        if !elements.isEmpty { newLine(to: &bytes, style, level) }
+        if !elements.isEmpty { newLine(level) }
         bytes.append(UInt8(ascii: close))
     }
 
-    private static func newLine(to bytes: inout [UInt8], _ style: JSONStyle, _ level: Int) {
+    private mutating func newLine(_ level: Int) {
         guard let indent = style.indent else { return }
         bytes.append(0x0A)
         bytes.append(contentsOf: repeatElement(0x20, count: indent * level))
     }
 
-    private static func write(_ text: String, to bytes: inout [UInt8], asciiOnly: Bool) {
+    private mutating func write(_ text: String) {
         bytes.append(0x22)
         defer { bytes.append(0x22) }
         // Nearly all text is plain, and then goes in one piece.
@@ -89,8 +93,8 @@ extension JSONValue {
             case 0x0D: bytes.append(contentsOf: "\\r".utf8)
             case 0x09: bytes.append(contentsOf: "\\t".utf8)
             case 0x20..<0x7F: bytes.append(UInt8(scalar.value))
-            case let value where value < 0x20 || value == 0x7F || asciiOnly:
-                for unit in String(scalar).utf16 { appendEscape(unit, to: &bytes) }
+            case let value where value < 0x20 || value == 0x7F || style.asciiOnly:
+                for unit in String(scalar).utf16 { appendEscape(unit) }
             default: bytes.append(contentsOf: Array(String(scalar).utf8))
             }
         }
@@ -98,8 +102,8 @@ extension JSONValue {
 
     private static let hexDigits = Array("0123456789abcdef".utf8)
 
-    private static func appendEscape(_ unit: UInt16, to bytes: inout [UInt8]) {
+    private mutating func appendEscape(_ unit: UInt16) {
         bytes.append(contentsOf: "\\u".utf8)
-        for shift in [12, 8, 4, 0] { bytes.append(hexDigits[Int(unit >> UInt16(shift)) & 15]) }
+        for shift in [12, 8, 4, 0] { bytes.append(Self.hexDigits[Int(unit >> UInt16(shift)) & 15]) }
     }
 }

@@ -16,9 +16,11 @@ import Testing
         let change = TemplateChange(
             scope: Scope(project: .demo, namespace: .firebaseServer), sequence: 42, metadata: metadata,
             etag: "etag-1-7", changedKeys: ["a", "b"], notes: ChangeNotes(isUrgent: true))
+        let stored = LogEntry.storing(content)
+        chunks = stored.chunks
         return LogEntry(
             change: change, publish: .random(using: &random), after: before, node: "n1", fetchWindowMs: 500,
-            storing: content, chunks: &chunks)
+            content: stored.0)
     }
 
     @Test func whatIsWrittenIsRead() throws {

@@ -61,7 +61,7 @@ import Testing
         var limits = ConnectionLimits()
         limits.maxHeadBytes = 1 << 20
         let loop = ConnectionLoop(channel.embeddedEventLoop)
-        try HTTPConnection.open(on: channel, limits: limits, loop: loop) { _ in Reader() }
+        try loop.receive(channel, limits: limits, tls: nil, Reception { _ in Reader() })
         var index = 0
         while index < bytes.count {
             let end = min(index + piece, bytes.count)

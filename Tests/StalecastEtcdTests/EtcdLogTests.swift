@@ -17,16 +17,14 @@ struct EtcdLogTests {
 
     private func entry(after head: LogHead, _ content: [UInt8] = Array("{}".utf8)) -> (LogEntry, [[UInt8]]) {
         var random = SystemRandomNumberGenerator()
-        var chunks: [[UInt8]] = []
+        let (stored, chunks) = LogEntry.storing(content)
         let change = TemplateChange(
             scope: scope, sequence: head.sequence + 1,
             metadata: VersionMetadata(number: VersionNumber(clamping: head.sequence + 1), updateTime: .now()),
             etag: "e",
             changedKeys: nil)
         let entry = LogEntry(
-            change: change, publish: .random(using: &random), after: head, node: "n", fetchWindowMs: 0,
-            storing: content,
-            chunks: &chunks)
+            change: change, publish: .random(using: &random), after: head, node: "n", content: stored)
         return (entry, chunks)
     }
 

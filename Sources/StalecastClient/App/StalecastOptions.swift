@@ -26,9 +26,9 @@ public struct StalecastOptions: Sendable {
     /// BCP 47, for example `fr-FR`, for conditions on the language; nil (default) is the system's.
     public var language: String?
     /// Topics listened to while there is an update listener. Default `["PUSH_RC"]`, which every scope is bound to.
-    public var topics: [String]
+    public var topics = ["PUSH_RC"]
     /// Further headers of every request, for example `["Authorization": "Bearer …"]`. Default none.
-    public var headers: [String: String]
+    public var headers: [String: String] = [:]
     /// Path of a PEM file with the authorities that may vouch for an https server, instead of the system's: for a
     /// certificate of one's own, such as `stalecast tls dev` makes. nil (default) trusts the system's. Only where
     /// libcurl does the work, on Linux; on Apple's systems authorities are the keychain's.
@@ -38,13 +38,13 @@ public struct StalecastOptions: Sendable {
     /// that wrote last counts at the next start, and no process sees another's values before.
     public var cacheDirectory: URL?
     /// Transport of the requests. Default ``NetworkTransport/shared``.
-    public var transport: any HTTPTransport
+    public var transport: any HTTPTransport = NetworkTransport.shared
     /// Protocol that the server speaks. Default ``Server/stalecast``.
-    public var server: Server
+    public var server = Server.stalecast
     /// Time limits and delays of the connection for updates, each with its unit and default there. ``server`` and
     /// ``headers`` above count, and not the dialect within; headers within are sent with the connection's requests
     /// alone.
-    public var connection: ConnectionOptions
+    public var connection = ConnectionOptions()
     /// Queue on which completion handlers and listeners run; nil (default) is the main queue on Apple's systems and a
     /// serial queue of the SDK's own elsewhere, because a Linux program need not drain its main queue.
     public var callbackQueue: DispatchQueue?
@@ -67,14 +67,6 @@ public struct StalecastOptions: Sendable {
     ) {
         (self.endpoint, self.project, self.namespace) = (endpoint, project, namespace)
         (self.apiKey, self.appID, self.appInstanceID) = (apiKey, appID, appInstanceID)
-        topics = ["PUSH_RC"]
-        headers = [:]
-        cacheDirectory = nil
-        transport = NetworkTransport.shared
-        server = .stalecast
-        connection = ConnectionOptions()
-        callbackQueue = nil
-        onProblem = nil
     }
 
     /// Options for Google's Firebase itself.

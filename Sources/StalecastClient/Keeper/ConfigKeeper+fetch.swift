@@ -65,7 +65,8 @@ extension ConfigKeeper {
         let random = environment.random()
         let (report, action, listeners, held) = change { state in
             let report = state.receive(
-                answer, to: demand, of: state.flight, context: context, now: now, random: random)
+                answer, to: KeeperState.Asked(demand: demand, flight: state.flight, context: context), now: now,
+                random: random)
             state.flight = nil
             var action = AnnouncedFetch.Action.none
             if case .answered(let version) = report {

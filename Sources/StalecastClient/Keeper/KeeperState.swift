@@ -48,15 +48,13 @@ struct KeeperState: Sendable {
     }
 
     /// Takes the server's answer, unless it is older than what is held and ``keepsOut(_:_:_:)`` says to wait.
-    mutating func receive(
-        _ answer: FetchAnswer, to demand: FetchPolicy.Demand, of flight: Flight?, context: String, now: Date,
-        random: Double
-    ) -> FetchReport {
+    mutating func receive(_ answer: FetchAnswer, to asked: Asked, now: Date, random: Double) -> FetchReport {
+        let (demand, flight) = (asked.demand, asked.flight)
         // What came after the request was sent, this answer may not know of.
         let isOvertaken = flight.map { $0.unnumberedMessages < unnumberedMessages } ?? false
         defer { if isOvertaken { stored.isStale = true } }
         // An answer to other signals is not what they would get: the next fetch asks whatever the interval.
-        let context = flight.map { $0.signals == stored.customSignals } ?? true ? context : ""
+        let context = flight.map { $0.signals == stored.customSignals } ?? true ? asked.context : ""
         switch answer {
         case .content(let content):
             if keepsOut(content.version, demand, now) { return keepWhatIsHeld(answered: content.version) }
@@ -115,6 +113,14 @@ extension KeeperState {
         var updates: [UUID: @Sendable (Result<Set<String>, RemoteConfigUpdateError>) -> Void] = [:]
         var activations: [UUID: @Sendable (Set<String>) -> Void] = [:]
         var exchanges: [UUID: @Sendable (FetchReport) -> Void] = [:]
+    }
+
+    /// The request that an answer is for.
+    struct Asked {
+        var demand: FetchPolicy.Demand
+        var flight: Flight?
+        /// ``StoredConfig/deviceContext`` when it was sent.
+        var context: String
     }
 
     /// An exchange with the server that is under way.

@@ -107,13 +107,13 @@ final class Front: Sendable {
     /// - Throws: ``EdgeError`` when the address cannot be bound.
     func listen(host: String, port: UInt16, handed: Int32?) async throws -> HTTPListener {
         // What Edge's settings say about it may come later; the kernel's default is 30 s as well.
-        let descriptor = try handed.map { handed throws(EdgeError) in
-            try StreamEngine.Listeners.adopt(handed, host, port, 30_000)
+        let socket = try handed.map { handed throws(EdgeError) in
+            HTTPListener.Place.socket(try StreamEngine.Listeners.adopt(handed, host, port, 30_000))
         }
         let shards = Dictionary(uniqueKeysWithValues: shards.map { (ObjectIdentifier($0.loop), $0) })
         do {
             return try await HTTPListener.open(
-                host: host, port: Int(port), descriptor: descriptor, group: group, sendBuffer: StreamEngine.sendBuffer,
+                socket ?? .address(host: host, port: Int(port)), group: group, sendBuffer: StreamEngine.sendBuffer,
                 hasRoom: { [self] in
                     if ledger.total < self.shards[0].gauges.maxConnections + Shard.refusalHeadroom { return true }
                     // It is looked at again soon.

@@ -29,12 +29,16 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
     /// More waits in the kernel.
     private static let maxWaiting = 64 * 1024
 
+    /// - Parameters:
+    ///   - began: when the time for the first head began, in nanoseconds of the monotonic clock; nil is now.
+    ///   - stream: in front of it in the pipeline of an HTTP/2 stream's channel; nil for HTTP/1.1.
     init(
-        limits: ConnectionLimits, loop: ConnectionLoop, refusal: GoogleError?, began: UInt64, stream: HTTP2Exchange?
+        limits: ConnectionLimits, loop: ConnectionLoop, refusal: GoogleError? = nil, began: UInt64? = nil,
+        stream: HTTP2Exchange? = nil
     ) {
         self.refusal = refusal
         self.stream = stream
-        state = ConnectionState(limits: limits, at: began)
+        state = ConnectionState(limits: limits, at: began ?? NIODeadline.now().uptimeNanoseconds)
         hosts = limits.hosts
         self.loop = loop
     }

@@ -8,15 +8,21 @@ package struct HTTPListener: Sendable {
     /// Connections that the kernel may queue before they are accepted.
     private static let backlog: Int32 = 4096
 
+    /// Place where connections come from.
+    package enum Place: Sendable {
+        case address(host: String, port: Int)
+        /// A socket that listens already, and is closed with the listener.
+        case socket(Int32)
+    }
+
     /// - Parameters:
-    ///   - descriptor: a socket that listens there already, and is closed with this; nil opens one.
     ///   - sendBuffer: bytes the kernel may hold for a client; nil leaves it to the kernel.
     ///   - hasRoom: false stops accepting for a moment.
     ///   - accept: on the connection's event loop; nothing is read from it before this completes.
     /// - Throws: NIO's `IOError` when the address cannot be bound.
     package static func open(
-        host: String, port: Int, descriptor: Int32? = nil, group: any EventLoopGroup, sendBuffer: Int? = nil,
-        hasRoom: @escaping @Sendable () -> Bool, accept: @escaping @Sendable (any Channel) -> EventLoopFuture<Void>
+        _ place: Place, group: any EventLoopGroup, sendBuffer: Int? = nil, hasRoom: @escaping @Sendable () -> Bool,
+        accept: @escaping @Sendable (any Channel) -> EventLoopFuture<Void>
     ) async throws -> HTTPListener {
         var bootstrap = ServerBootstrap(group: group)
             .serverChannelOption(.backlog, value: backlog)
@@ -35,17 +41,19 @@ package struct HTTPListener: Sendable {
             bootstrap = bootstrap.childChannelOption(
                 .socketOption(.so_sndbuf), value: SocketOptionValue(sendBuffer))
         }
-        if let descriptor {
-            return HTTPListener(channel: try await bootstrap.withBoundSocket(descriptor).get())
-        }
-        return HTTPListener(channel: try await bootstrap.bind(host: host, port: port).get())
+        let bound =
+            switch place {
+            case .address(let host, let port): bootstrap.bind(host: host, port: port)
+            case .socket(let descriptor): bootstrap.withBoundSocket(descriptor)
+            }
+        return HTTPListener(channel: try await bound.get())
     }
 
     /// Port that is bound, also where any free port was asked for.
     package var port: Int { channel.localAddress?.port ?? 0 }
 
     package func close() async {
-        // Closing a listener that is already closed is no news.
+        // Fails when the listener is closed already.
         try? await channel.close()
     }
 

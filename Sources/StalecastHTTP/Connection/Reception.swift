@@ -35,8 +35,8 @@ extension ConnectionLoop {
         _ channel: any Channel, limits: ConnectionLimits, tls: TLSServer?, _ reception: Reception
     ) throws {
         if let tls { return try TLSEntrance.open(on: channel, tls, self, limits, reception) }
-        try HTTPConnection.open(
-            on: channel, limits: limits, loop: self, refusal: reception.refusal, handler: reception.connection)
+        try HTTPConnection(limits: limits, loop: self, refusal: reception.refusal)
+            .open(on: channel, limits: limits, reception.connection)
     }
 
     /// Receives a connection whose handshake is over, and which ``HTTPConnection/detachTLS()`` gave away before.
@@ -44,12 +44,12 @@ extension ConnectionLoop {
         _ channel: any Channel, limits: ConnectionLimits, returning tls: ReturningTLS, _ reception: Reception
     ) throws {
         try channel.pipeline.syncOperations.addHandler(tls.handler)
-        try HTTPConnection.open(
-            on: channel, limits: limits, loop: self, refusal: reception.refusal, handler: reception.connection)
+        try HTTPConnection(limits: limits, loop: self, refusal: reception.refusal)
+            .open(on: channel, limits: limits, reception.connection)
     }
 }
 
-/// A TLS connection on its way back to HTTP of every shape; whatever becomes of it, it is freed once.
+/// A TLS connection that the engine gives back to the general HTTP server. It is freed once, also after a failure.
 package struct ReturningTLS: Sendable {
     let handler: TLSHandler
 

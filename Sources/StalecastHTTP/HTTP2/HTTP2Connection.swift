@@ -110,9 +110,8 @@ final class HTTP2Connection: ChannelInboundHandler, LoopMember, @unchecked Senda
         let own = reception.stream(stream)
         do {
             try stream.pipeline.syncOperations.addHandler(exchange)
-            try HTTPConnection.open(
-                on: stream, limits: limits, loop: loop, refusal: own.refusal, began: nil, stream: exchange,
-                handler: own.connection)
+            try HTTPConnection(limits: limits, loop: loop, refusal: own.refusal, stream: exchange)
+                .open(on: stream, limits: limits, own.connection)
         } catch {
             own.gone()
             throw error

@@ -104,8 +104,8 @@ final class TLSEntrance: ChannelInboundHandler, RemovableChannelHandler, LoopMem
         let channel = context.channel
         end(.plain, isHTTPNow: true)
         do {
-            try HTTPConnection.open(
-                on: channel, limits: limits, loop: loop, refusal: .wantsTLS, handler: reception.connection)
+            try HTTPConnection(limits: limits, loop: loop, refusal: .wantsTLS)
+                .open(on: channel, limits: limits, reception.connection)
         } catch { return abandon(channel) }
         context.fireChannelRead(NIOAny(bytes))
         context.pipeline.syncOperations.removeHandler(self, promise: nil)
@@ -121,9 +121,8 @@ final class TLSEntrance: ChannelInboundHandler, RemovableChannelHandler, LoopMem
             if application == "h2" {
                 try HTTP2Connection.open(on: channel, loop: loop, limits: limits, reception: reception, began: began)
             } else {
-                try HTTPConnection.open(
-                    on: channel, limits: limits, loop: loop, refusal: reception.refusal, began: began,
-                    handler: reception.connection)
+                try HTTPConnection(limits: limits, loop: loop, refusal: reception.refusal, began: began)
+                    .open(on: channel, limits: limits, reception.connection)
             }
         } catch { return abandon(channel) }
         context.pipeline.syncOperations.removeHandler(self, promise: nil)

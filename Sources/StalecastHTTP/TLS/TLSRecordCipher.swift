@@ -27,17 +27,14 @@ package final class TLSRecordCipher {
     /// Seals a record into ``record``, from `offset` on.
     ///
     /// - Returns: its length with the header; 0 when the cipher fails.
-    func seal(
-        _ type: Content, _ bytes: UnsafeRawPointer, _ count: Int, at offset: Int, _ suite: Suite,
-        key: UnsafeRawPointer, iv: UnsafeRawPointer, number: UInt32
-    ) -> Int {
+    func seal(_ type: Content, _ bytes: UnsafeRawPointer, _ count: Int, at offset: Int, _ key: RecordKey) -> Int {
         let header = record + offset
         let length = count + 1 + Self.tagBytes
         header.storeBytes(of: Content.applicationData.rawValue, as: UInt8.self)
         header.storeBytes(of: UInt16(0x0303).bigEndian, toByteOffset: 1, as: UInt16.self)
         header.storeBytes(of: UInt16(length).bigEndian, toByteOffset: 3, as: UInt16.self)
         var (type, tail) = (type.rawValue, 0)
-        let isSealed = with(suite, key: key, iv: iv, number: number) { nonce in
+        let isSealed = with(key) { nonce in
             let text = header.assumingMemoryBound(to: UInt8.self) + Self.headerBytes
             return EVP_AEAD_CTX_seal_scatter(
                 cipher, text, text + count, &tail, 1 + Self.tagBytes, nonce, Suite.ivBytes,
@@ -47,8 +44,8 @@ package final class TLSRecordCipher {
         return isSealed ? Self.headerBytes + length : 0
     }
 
-    /// Length of the record that came in, with its header, when `count` bytes of it are there: 0 when that cannot be
-    /// told yet, nil when it is none that a client has for us.
+    /// Length of the record that came in, with its header, when `count` bytes of it are there. 0 while too few are there
+    /// to tell; nil for a record that no client may send here.
     func recordLength(_ count: Int) -> Int? {
         guard count >= Self.headerBytes else { return 0 }
         let header = UnsafeRawBufferPointer(start: record, count: Self.headerBytes)
@@ -60,13 +57,11 @@ package final class TLSRecordCipher {
     }
 
     /// Opens the record that came in where it lies; nil when it is not the client's.
-    func open(
-        _ length: Int, _ suite: Suite, key: UnsafeRawPointer, iv: UnsafeRawPointer, number: UInt32
-    ) -> (type: Content, text: UnsafeRawBufferPointer)? {
+    func open(_ length: Int, _ key: RecordKey) -> (type: Content, text: UnsafeRawBufferPointer)? {
         var count = 0
         let header = record.assumingMemoryBound(to: UInt8.self)
         let text = header + Self.headerBytes
-        let isOpened = with(suite, key: key, iv: iv, number: number) { nonce in
+        let isOpened = with(key) { nonce in
             EVP_AEAD_CTX_open(
                 cipher, text, &count, length - Self.headerBytes, nonce, Suite.ivBytes, text, length - Self.headerBytes,
                 header, Self.headerBytes)
@@ -79,24 +74,31 @@ package final class TLSRecordCipher {
     }
 
     /// Keys the cipher for one record, whose nonce is the IV with its number xored in (RFC 8446 §5.3).
-    private func with(
-        _ suite: Suite, key: UnsafeRawPointer, iv: UnsafeRawPointer, number: UInt32,
-        _ body: (UnsafePointer<UInt8>) -> Int32
-    ) -> Bool {
-        let bytes = key.assumingMemoryBound(to: UInt8.self)
+    private func with(_ key: RecordKey, _ body: (UnsafePointer<UInt8>) -> Int32) -> Bool {
+        let (suite, bytes) = (key.suite, key.bytes.assumingMemoryBound(to: UInt8.self))
         guard EVP_AEAD_CTX_init(cipher, suite.aead, bytes, suite.keyBytes, Self.tagBytes, nil) == 1 else {
             ERR_clear_error()
             return false
         }
         defer { EVP_AEAD_CTX_cleanup(cipher) }
         let isDone = withUnsafeTemporaryAllocation(of: UInt8.self, capacity: Suite.ivBytes) { nonce in
-            UnsafeMutableRawPointer(nonce.baseAddress!).copyMemory(from: iv, byteCount: Suite.ivBytes)
-            for place in 0..<4 { nonce[Suite.ivBytes - 1 - place] ^= UInt8(truncatingIfNeeded: number >> (8 * place)) }
+            UnsafeMutableRawPointer(nonce.baseAddress!).copyMemory(from: key.iv, byteCount: Suite.ivBytes)
+            for place in 0..<4 {
+                nonce[Suite.ivBytes - 1 - place] ^= UInt8(truncatingIfNeeded: key.number >> (8 * place))
+            }
             return body(nonce.baseAddress!) == 1
         }
         if !isDone { ERR_clear_error() }
         return isDone
     }
+}
+
+/// Key of one record, and the record's number.
+struct RecordKey {
+    let suite: Suite
+    let bytes: UnsafeRawPointer
+    let iv: UnsafeRawPointer
+    let number: UInt32
 }
 
 /// The cipher suites of TLS 1.3 that BoringSSL has, by their number.

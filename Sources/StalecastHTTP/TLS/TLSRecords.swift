@@ -175,8 +175,8 @@ package struct TLSRecords: @unchecked Sendable {
     ) -> Int {
         let number = state.pointee.written
         state.pointee.written += 1
-        return recordCipher.seal(
-            type, bytes, count, at: offset, state.pointee.suite, key: key, iv: iv, number: number)
+        let key = RecordKey(suite: state.pointee.suite, bytes: key, iv: iv, number: number)
+        return recordCipher.seal(type, bytes, count, at: offset, key)
     }
 
     // MARK: Receiving
@@ -220,7 +220,8 @@ package struct TLSRecords: @unchecked Sendable {
             suite.expand(readingSecret, "key", into: base, suite.keyBytes)
             suite.expand(readingSecret, "iv", into: base + suite.keyBytes, Suite.ivBytes)
             defer { OPENSSL_cleanse(base, keys.count) }
-            return recordCipher.open(length, suite, key: base, iv: base + suite.keyBytes, number: number)
+            let key = RecordKey(suite: suite, bytes: base, iv: base + suite.keyBytes, number: number)
+            return recordCipher.open(length, key)
         }
     }
 

@@ -47,8 +47,10 @@ extension RolloutState {
         let unknown =
             !rollout.isPartial
             ? 0 : table.entries.count { $0.scope == number && $0.isAwaited(rollout.bit) && $0.fetched == 0 }
-        return rollout.propagation(
-            failed: failed, unknown: unknown, weight: table.weight, isNewest: index == list.count - 1,
+        var status = rollout.propagation(
+            unknown: unknown, weight: table.weight, isNewest: index == list.count - 1,
             isComplete: rollout.isPartial || rollout.loops.count >= loops, at: now)
+        status.clients.failed = failed * table.weight
+        return status
     }
 }

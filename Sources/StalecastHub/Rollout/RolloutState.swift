@@ -52,10 +52,8 @@ struct RolloutState {
 
     // MARK: Versions
 
-    mutating func announced(
-        _ change: TemplateChange, topics: Set<Topic.Index>, fetchWindowMs: Int, isPartial: Bool = false,
-        isStored: Bool = false, at now: UInt64, time: Timestamp
-    ) {
+    mutating func announced(_ announced: AnnouncedVersion) {
+        let (change, now) = (announced.change, announced.now)
         leave(at: now)
         // Taken out of the dictionary, so that changing it copies nothing.
         var list: [VersionRollout] = []
@@ -64,11 +62,8 @@ struct RolloutState {
         let bit = ~taken & (taken + 1)
         // A later stage of a release announces the version once more.
         let previous = list.last?.version == change.version ? list.last?.previous : newest[change.scope]
-        var rollout = VersionRollout(
-            change, previous: previous, topics: topics, fetchWindowMs: fetchWindowMs, bit: bit,
-            isPartial: isPartial, startedAt: now, announceTime: time)
+        var rollout = VersionRollout(announced, previous: previous, bit: bit)
         rollout.loops.reserveCapacity(loops)
-        if isStored { rollout.record = .ended }
         rollout.gather(&table.entries, of: names.number(of: change.scope), hears: names.hears(rollout.topics))
         // A staged version has an entry for each of its stages.
         for index in list.indices where list[index].version != change.version { list[index].overtake() }
@@ -80,7 +75,7 @@ struct RolloutState {
         early = []
         for foreignFetch in waiting { seenElsewhere(foreignFetch, at: now) }
         loads[change.scope] = FetchLoad(
-            change.sequence, fetchWindowMs: fetchWindowMs, after: loads[change.scope], at: now)
+            change.sequence, fetchWindowMs: announced.fetchWindowMs, after: loads[change.scope], at: now)
     }
 
     /// A loop tells how far a version is on its streams.
@@ -111,7 +106,7 @@ struct RolloutState {
         if isPoll { table.entries[place].polls += table.entries[place].polls == .max ? 0 : 1 }
         if !isPoll { table.entries[place].streams += table.entries[place].streams == .max ? 0 : 1 }
         table.entries[place].isPresent = true
-        raise(place, scope, fetched: arrival.held, active: client.active ?? 0, at: now)
+        raise(place, scope, to: (arrival.held, client.active ?? 0), at: now)
         let fetched = table.entries[place].fetched
         tellOfArrival(place, scope, before: before, at: now)
         comeBack(place, scope, topics)
@@ -188,7 +183,7 @@ struct RolloutState {
             loads.values[index].answered(in: seconds, counting: counted, at: now)
         }
         guard let client, let place else { return }
-        raise(place, scope, fetched: version, active: client.active ?? 0, at: now)
+        raise(place, scope, to: (version, client.active ?? 0), at: now)
     }
 
     /// Another node tells of a client that may be known here. Of two nodes that count it one goes on: where this one
@@ -200,9 +195,7 @@ struct RolloutState {
         }
         guard let place = table.place(of: foreignFetch.key) else { return }
         let (before, fetched) = (table.entries[place], UInt32(clamping: foreignFetch.fetched.rawValue))
-        raise(
-            place, foreignFetch.scope, fetched: foreignFetch.fetched, active: foreignFetch.active, at: now,
-            isHeard: true)
+        raise(place, foreignFetch.scope, to: (foreignFetch.fetched, foreignFetch.active), at: now, isHeard: true)
         let failed = UInt32(clamping: min(foreignFetch.failed, newest[foreignFetch.scope] ?? 0).rawValue)
         if failures.hear(failed, of: foreignFetch.key, active: table.entries[place].active) {
             tell(place, foreignFetch.scope)
@@ -263,8 +256,8 @@ struct RolloutState {
             table.entries[place].isPresent || tenths(now) - table.entries[place].seen <= Self.credence
         else { return false }
         switch claim.state {
-        case .fetched: raise(place, scope, fetched: claim.version, active: 0, at: now)
-        case .active: raise(place, scope, fetched: claim.version, active: claim.version, at: now)
+        case .fetched: raise(place, scope, to: (claim.version, 0), at: now)
+        case .active: raise(place, scope, to: (claim.version, claim.version), at: now)
         case .failed:
             let version = UInt32(clamping: min(claim.version, newest[scope] ?? 0).rawValue)
             let isTaken = failures.report(
@@ -295,17 +288,17 @@ struct RolloutState {
         return place
     }
 
-    /// Raises a client from a version to a newer one; older ones change nothing.
+    /// Raises a client to newer versions; older ones change nothing.
     private mutating func raise(
-        _ place: Int, _ scope: Scope, fetched: VersionNumber, active: VersionNumber, at now: UInt64,
+        _ place: Int, _ scope: Scope, to versions: (fetched: VersionNumber, active: VersionNumber), at now: UInt64,
         isHeard: Bool = false
     ) {
         let before = table.entries[place]
         // Most fetches bring nothing new, whatever is the newest.
-        guard max(fetched, active).rawValue > before.fetched || active.rawValue > before.active else { return }
+        guard versions.fetched.rawValue > before.fetched || versions.active.rawValue > before.active else { return }
         let most = newest[scope] ?? 0
-        let active = UInt32(clamping: min(active, most).rawValue)
-        let fetched = max(UInt32(clamping: min(fetched, most).rawValue), active)
+        let active = UInt32(clamping: min(versions.active, most).rawValue)
+        let fetched = max(UInt32(clamping: min(versions.fetched, most).rawValue), active)
         guard fetched > before.fetched || active > before.active else { return }
         table.entries[place].fetched = max(before.fetched, fetched)
         table.entries[place].active = max(before.active, active)
@@ -333,7 +326,7 @@ struct RolloutState {
 
     // MARK: Time
 
-    /// Lets go of those that are gone for too long; call it before anything is told.
+    /// Forgets clients that are gone for too long. Call it before counts are read.
     mutating func leave(at now: UInt64) {
         let time = tenths(now)
         while let key = departures.next(at: time, after: Self.absence) {

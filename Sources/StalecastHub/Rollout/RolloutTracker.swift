@@ -63,7 +63,9 @@ package final class RolloutTracker: Sendable {
         let topics = Set(announcement.encodedMessages.map(\.topic))
         let window = announcement.encodedMessages.first?.encodedMessage.message.fetchWindowMs ?? 0
         state.withLock {
-            $0.versions.announced(announcement.change, topics: topics, fetchWindowMs: window, at: now, time: time)
+            $0.versions.announced(
+                AnnouncedVersion(
+                    change: announcement.change, topics: topics, fetchWindowMs: window, now: now, time: time))
         }
     }
 
@@ -76,8 +78,9 @@ package final class RolloutTracker: Sendable {
         let now = clock()
         state.withLock {
             $0.versions.announced(
-                change, topics: topics, fetchWindowMs: 0, isPartial: true, isStored: isStored, at: now,
-                time: change.metadata.updateTime)
+                AnnouncedVersion(
+                    change: change, topics: topics, isPartial: true, isStored: isStored, now: now,
+                    time: change.metadata.updateTime))
         }
     }
 

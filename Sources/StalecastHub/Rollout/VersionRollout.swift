@@ -67,16 +67,13 @@ struct VersionRollout {
         case ended
     }
 
-    init(
-        _ change: TemplateChange, previous: VersionNumber?, topics: Set<Topic.Index>, fetchWindowMs: Int, bit: UInt32,
-        isPartial: Bool, startedAt: UInt64, announceTime: Timestamp
-    ) {
-        version = change.version
-        sequence = change.sequence
-        self.previous = previous
-        self.topics = topics
-        fetches.counts.windowMs = fetchWindowMs
-        (self.bit, self.isPartial, self.startedAt, self.announceTime) = (bit, isPartial, startedAt, announceTime)
+    init(_ announced: AnnouncedVersion, previous: VersionNumber?, bit: UInt32) {
+        (version, sequence) = (announced.change.version, announced.change.sequence)
+        (self.previous, self.bit) = (previous, bit)
+        (topics, isPartial) = (announced.topics, announced.isPartial)
+        (startedAt, announceTime) = (announced.now, announced.time)
+        fetches.counts.windowMs = announced.fetchWindowMs
+        if announced.isStored { record = .ended }
     }
 
     var number: UInt32 { UInt32(clamping: version.rawValue) }
@@ -123,7 +120,7 @@ struct VersionRollout {
     ///   - isNewest: no newer version was announced in the scope.
     ///   - isComplete: all loops have told.
     func propagation(
-        failed: Int, unknown: Int, weight: Int, isNewest: Bool, isComplete: Bool, at now: UInt64
+        unknown: Int, weight: Int, isNewest: Bool, isComplete: Bool, at now: UInt64
     ) -> RolloutStatus {
         let streamCounts = streamCounts
         let isOver = elapsed(now) > Self.lifetime
@@ -137,7 +134,6 @@ struct VersionRollout {
         result.clients.active = clients.active * weight
         result.clients.left = clients.left * weight
         result.clients.lost = clients.lost * weight
-        result.clients.failed = failed * weight
         result.clients.unknown = unknown * weight
         result.identifiedStreams = clients.identifiedStreams * weight
         result.clients.unidentifiedStreams = max(0, streamCounts.streams - result.identifiedStreams)
@@ -150,4 +146,19 @@ struct VersionRollout {
         if hasEnded(unknown: unknown, isComplete: isComplete) { result.state = result.endState }
         return result
     }
+}
+
+/// Announcement of a version, as the rollouts take it.
+struct AnnouncedVersion {
+    let change: TemplateChange
+    /// Topics that announced it.
+    let topics: Set<Topic.Index>
+    var fetchWindowMs = 0
+    /// Whether a process before this one announced it.
+    var isPartial = false
+    /// Whether that process wrote down how far it was.
+    var isStored = false
+    /// Nanoseconds on the tracker's clock.
+    let now: UInt64
+    let time: Timestamp
 }
