@@ -38,8 +38,8 @@ repeat within about 10 % (timers fire by the clock) on every machine; allocation
                    what the same requests cost libcurl alone; three times
   --release        instead: what fetches cost before any release in stages and while one is open, for SECONDS (5) each, and
                    what a publish to 5,000 streams costs before and after one; three times
-  --counts         instead: a delivery, a fetch and a publish for two seconds each beside their yardsticks, and beside the
-                   last row of each in deploy/docs/figures.md; half a minute, what deploy/test.sh ends with
+  --counts         instead: a delivery, a fetch (five turns of a second beside nginx, pinned) and a publish (two seconds) beside
+                   their yardsticks, and beside the last row of each in deploy/docs/figures.md; half a minute, what deploy/test.sh ends with
   The daemon of --fetch, --storm, --publish, --webhooks, --release and --counts counts its allocations, at about 1 ns for each.
 
   BIN=FOLDER       in the environment: all of these measure the stalecast there, and build nothing
@@ -394,8 +394,9 @@ compare_release() {
         template 81 >"$data/template"
         control '/v1/projects/demo/remoteConfig?release=staged&stages=50%25,100%25&every=0s&bake=0s' -X PUT \
             -H 'If-Match: *' --data-binary "@$data/template"
-        echo 'While one is open:'
         rush open "$daemon" deploy/bench/fetch.lua "http://127.0.0.1:$port/" "$1" >>"$data/rushes"
+        echo 'Fetches before it (none) and while it is open (open):'
+        awk '{printf "%-6s %.1f allocations each\n", $1, $4}' "$data/rushes"
         medians <"$data/rushes"
         control /v1/projects/demo/remoteConfig/release:promote -X POST -d '{}'
         echo 'After it:'

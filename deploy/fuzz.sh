@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Compiles the fuzz targets (libFuzzer, all readers in one instrumented module, the packages they use as they are built)
 # and runs each for a share of the time, two at once.
-#   deploy/fuzz.sh [--seconds N]   N in all, default 30; a crash's input is kept in .build/fuzz and printed
+#   deploy/fuzz.sh [--seconds N]   N of both processors together, default 30; a crash's input is kept in .build/fuzz and printed
 # A run of up to a minute (CI's) begins with the same number each time, so that whether a change is taken is no matter of
 # chance. It is compiled without optimisation, which takes 30 s of CPU instead of 124. A longer run begins anew each time
 # and is optimised, which is how something is found.
@@ -95,7 +95,8 @@ for include in Sources/CLinux/include .build/checkouts/*/Sources/*/include; do i
 optimisation=-Onone seed=1
 if ((seconds > 60)); then optimisation=-O seed=0; fi
 # What was compiled from the same sources, by the same compiler and over the same packages is not compiled again.
-key=$({ swiftc --version && echo "$optimisation $built" && cat deploy/fuzz.sh Package.resolved "$out"/sources/*.swift; } 2>&1 | sha256sum)
+key=$({ swiftc --version 2>&1 && echo "$optimisation $built" && find Sources/CLinux -type f -print0 | sort -z | xargs -0 cat &&
+    cat deploy/fuzz.sh Package.resolved "$out"/sources/*.swift; } | sha256sum)
 if [[ -x $out/fuzz && $(cat "$out/fuzz.key" 2>/dev/null) == "$key" ]]; then
     echo "fuzz: compiled before"
 else
@@ -119,16 +120,16 @@ fuzz() {
         "Tests/Fuzz/corpus/$target" >"$out/$target.log" 2>&1; then
         tail -40 "$out/$target.log"
         echo "fuzz: $target FAILED, its input is in $out/$target-…"
-        touch "$out/failed"
         return
     fi
     echo "fuzz: $target, $share s, $(find "$out/corpus/$target" -type f | wc -l) inputs"
+    echo "$target" >>"$out/passed"
 }
 # One on each of two processors.
-rm -f "$out/failed"
+: >"$out/passed"
 for target in "${targets[@]}"; do
     while (($(jobs -rp | wc -l) >= 2)); do wait -n || true; done
     fuzz "$target" &
 done
 wait
-[[ ! -e $out/failed ]]
+(($(wc -l <"$out/passed") == ${#targets[@]}))

@@ -163,7 +163,7 @@ else
     of_swift 'swift test of requests and sources' 48 --filter "$timed"
 fi
 if ((long)) && [[ -z $only ]]; then
-    # What tries fewer inputs else, for minutes, without tests beside it that wait.
+    # Without --long these try fewer inputs. With all of them they compute for minutes, so no test that waits runs beside them.
     STALECAST_LONG=1 of_swift 'swift test of all inputs' 16 --filter \
         'DoublingTests|ConfigurationFuzzTests|HistoryTests|SimulationTests|AssignmentTests|LossGateTests'
 fi

@@ -15,7 +15,8 @@ package struct BackupSummary: Sendable, Hashable {
     package var scopes: [ScopeSummary] = []
     /// nil when the backup has no webhooks' databases: it is older than that, or there were none.
     package var webhooks: Int?
-    /// True when the backup has a checksum, which was right. Without one a changed value may not be noticed.
+    /// True when the backup has a checksum and it matches; always false where it was not read through. Without one a
+    /// changed value may not be noticed.
     package var hasChecksum = false
 
     package var versions: Int { scopes.reduce(0) { $0 + $1.versions } }
@@ -128,8 +129,8 @@ enum BackupFile {
             }
             if try db.tableExists("backup") {
                 summary.madeAt = try Int64.fetchOne(db, sql: "SELECT madeAt FROM backup").map(Timestamp.init)
-                // Backups of 0.2.0 and older have none.
-                if try db.columns(in: "backup").contains(where: { $0.name == "checksum" }) {
+                // Backups of 0.2.0 and older have these two only. A damaged name is no such backup.
+                if try db.columns(in: "backup").map(\.name) != ["id", "madeAt"] {
                     checksum = try Data.fetchOne(db, sql: "SELECT checksum FROM backup") ?? Data()
                 }
             }
@@ -206,7 +207,7 @@ extension TemplateStore {
             throw error
         } catch let error as FileOperation.Failure {
             // A full disk here does not mean that the backup is damaged.
-            let sentence = "\(path) could not be read through, because its parts cannot be unpacked (\(error))"
+            let sentence = "\(path) could not be read through (\(error))"
             throw error.isNoSpace ? .diskFull("\(sentence); free some space") : .inaccessible(sentence)
         } catch {
             throw .damaged("\(path) is damaged (\(error)); use another backup")

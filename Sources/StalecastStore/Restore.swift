@@ -106,7 +106,11 @@ extension TemplateStore {
         let (reading, parts) = try stage(path, directory, report.floors)
         let suffix = ".before-restore-" + now.description.filter { $0.isLetter || $0.isNumber || $0 == "." }
         report.kept = try setAside(directory.database, suffix)
-        for part in parts { _ = try setAside(directory.path + "/" + part, suffix) }
+        // A start refuses the log of a lost database, and the backup may have none to put beside it.
+        for part in BackupFile.sources(in: directory)
+        where parts.contains(where: { part.hasSuffix("/" + $0) }) || !FileOperation.exists(part) {
+            _ = try setAside(part, suffix)
+        }
         try FileOperation.synchronize(directory.path)
         for part in parts { try moveIn(directory.path + "/" + part) }
         try moveIn(directory.database)

@@ -63,7 +63,17 @@ struct PromptAnswerTests {
             try await RawConnection.open(port: server.port, receiveBuffer: 4096) { inbound, outbound in
                 let bytes = try await withThrowingTaskGroup(of: [UInt8].self) { group in
                     group.addTask {
-                        for _ in 1...count { try await outbound.write(Self.put(value)) }
+                        var isBlocked = false
+                        for _ in 1...count {
+                            let before = server.store.head()
+                            try await outbound.write(Self.put(value))
+                            // Alone: only then does the store's thread answer, until an answer waits for the client.
+                            let end = ContinuousClock.now + .seconds(1)
+                            while !isBlocked, server.store.head() == before {
+                                isBlocked = ContinuousClock.now > end
+                                try await Task.sleep(for: .milliseconds(1))
+                            }
+                        }
                         outbound.finish()
                         return []
                     }
@@ -71,7 +81,7 @@ struct PromptAnswerTests {
                     var (head, before) = (server.store.head(), CommitSequence.max)
                     while head != before {
                         before = head
-                        try await Task.sleep(for: .milliseconds(200))
+                        try await Task.sleep(for: .milliseconds(1500))
                         head = server.store.head()
                     }
                     let bytes = await RawConnection.collect(inbound)

@@ -57,6 +57,10 @@ import Testing
             let isLetIn = budget.take(Self.frame(1, 16_384) + Self.frame(9, 14_000), at: 0)
             #expect(isLetIn)
             budget.ended(1, isAnswered: true)
+            // A head that goes little beyond a frame.
+            let isLetInAgain = budget.take(Self.frame(1, 16_384) + Self.frame(9, 700), at: 0)
+            #expect(isLetInAgain)
+            budget.ended(1, isAnswered: true)
         }
         var count = 0
         while count < 100, budget.take(Self.frame(1, 16_384), at: 0) {

@@ -361,6 +361,19 @@ import Testing
         #expect(try FileManager.default.contentsOfDirectory(atPath: shelf.path) == [])
     }
 
+    /// The next start would refuse the log.
+    @Test func restoreMovesTheLogOfALostDatabaseAway() async throws {
+        let store = try TemplateStore.make(directory)
+        try await store.put("1")
+        try store.backup(to: shelf.file("backup"))
+        store.close()
+        try directory.write(Data("log".utf8), to: "webhooks.sqlite-wal")
+        _ = try TemplateStore.restore(from: shelf.file("backup"), to: directory.path)
+        #expect(try await TemplateStore.make(directory).numbers() == [1])
+        let names = try FileManager.default.contentsOfDirectory(atPath: directory.path)
+        #expect(names.contains { $0.hasPrefix("webhooks.sqlite.before-restore-") && $0.hasSuffix("-wal") })
+    }
+
     /// Between the two renames, and before the new store has its name, a start refuses; the restore can be run again,
     /// and the replaced pair is a whole store.
     @Test(arguments: [true, false]) func aRestoreThatWasCutOffIsNoticedAndRepeated(hasLog: Bool) async throws {

@@ -163,7 +163,7 @@ def once(tmp_path_factory):
 
     def directory(name, make):
         made = shared / name
-        with open(base.parent / f"{name}.lock", "w") as lock:
+        with open(shared / f"{name}.lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not made.exists():
                 make(unfinished := shared / f"{name}.unfinished")

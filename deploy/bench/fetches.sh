@@ -11,16 +11,18 @@ pin() {
 }
 on_first=() on_last=()
 
-# spent PID: CPU time of a process and its children, in nanoseconds, as the scheduler counts it.
+# spent PID: CPU time of a process and its children, in nanoseconds, as the scheduler counts it; without that of threads that
+# have ended.
 spent() {
     local each
-    for each in "$1" $(<"/proc/$1/task/$1/children"); do cat "/proc/$each/task/"*/schedstat; done | awk '{sum += $1} END {printf "%.0f\n", sum}'
+    for each in "$1" $(<"/proc/$1/task/$1/children"); do cat "/proc/$each/task/"*/schedstat 2>/dev/null || true; done | awk '{sum += $1} END {printf "%.0f\n", sum}'
 }
 
 # rush NAME PID SCRIPT URL SECONDS: wrk; prints requests a second, microseconds of CPU and allocations of each.
 rush() {
     local before after made wrk
-    before=$(spent "$2") && made=$(allocations)
+    before=$(spent "$2")
+    made=$(allocations)
     wrk=$("${on_last[@]}" wrk -t1 -c64 "-d${5}s" -s "$3" "$4" | awk '
         /Non-2xx|Socket errors/ {bad = 1} / requests in/ {sum = $1} /Requests\/sec/ {rate = $2} END {print sum, rate; exit bad}')
     after=$(spent "$2") && made=$(($(allocations) - made))

@@ -87,7 +87,9 @@ count_fetches() (
     publish_template "$data/template"
     keep_answer http
     start_nginx ''
-    beside fetch "$(take_turns http 5 1 | sed -n 's/^fetch *//p')"
+    # Not in one line: inside "$(…)" a failure would end nothing.
+    take_turns http 5 1 >"$data/fetches"
+    beside fetch "$(sed -n 's/^fetch *//p' "$data/fetches")"
     stop_nginx
 )
 

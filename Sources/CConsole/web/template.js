@@ -101,7 +101,7 @@ export function show(context) {
     {name: "uses", label: "Used by",
       cell: row => plural(uses.get(row.name) ?? 0, "parameter")},
     ...(locked ? [] : [{name: "edit", cell: row => h("span", {class: "actions"},
-      button("Edit", () => editCondition(row.name), {"aria-label": `Edit ${cut(row.name, 60)}`, class: "plain"}),
+      button("Edit", () => editCondition(row.name), {"aria-label": `Edit condition ${cut(row.name, 60)}`, class: "plain"}),
       button("Up", () => move(row.index, -1), {"aria-label": `Move ${cut(row.name, 60)} up`, class: "plain",
         disabled: row.index === 0}),
       button("Down", () => move(row.index, 1), {"aria-label": `Move ${cut(row.name, 60)} down`, class: "plain",

@@ -2,7 +2,7 @@ import NIOCore
 import NIOHTTP1
 
 extension HTTPConnection {
-    /// Makes `channel` this connection; on its event loop.
+    /// Puts this connection into the pipeline of `channel`. Call it on the channel's event loop.
     func open(
         on channel: any Channel, limits: ConnectionLimits, _ makeHandler: (HTTPConnection) -> any RequestHandler
     ) throws {

@@ -56,7 +56,6 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
     }
 
     package func channelActive(context: ChannelHandlerContext) { begin() }
-
     private func begin() { if let refusal { refuse(refusal, nil) } }
 
     package func handlerRemoved(context: ChannelHandlerContext) {
@@ -160,6 +159,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
     }
 
     var headBegan: UInt64? { state.headBegan }
+    /// An answer that another thread has written counts as ended when it is noted, at most one sweep late.
     var idleSince: UInt64? {
         notePrompt()
         return state.idleSince
@@ -251,12 +251,6 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
     /// Takes note of an answer that another thread has written.
     func notePrompt() {
         if let prompt = exchange.prompt, prompt.isWritten() { ended(keepAlive: keepsAlive) }
-    }
-
-    /// Writes the rest of an answer that another thread has begun to write.
-    func ended(_ rest: [UInt8], keepAlive: Bool) {
-        write(rest)
-        ended(keepAlive: keepAlive && keepsAlive)
     }
 
     /// Begins an answer of server-sent events, which end with the connection.

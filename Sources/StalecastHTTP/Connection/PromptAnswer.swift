@@ -5,7 +5,7 @@ import Synchronization
 /// Answer that the thread which made it writes to the client itself.
 ///
 /// Otherwise the thread wakes the connection's loop to write it, and the client waits for that. The loop takes note of the
-/// written answer when the client's next bytes arrive, or at its next sweep. It is woken only when it has asked before.
+/// written answer when the client's next bytes arrive, or at its next sweep. It is woken only when it has looked before the answer was written.
 ///
 /// The socket is a duplicate: once the loop has closed its own descriptor, the number may mean another connection.
 package final class PromptAnswer: Sendable {
@@ -44,17 +44,26 @@ package final class PromptAnswer: Sendable {
 
     /// Writes the answer to the request that `connection` serves; once. Never blocks.
     package func write(_ answer: Answer, of connection: HTTPConnection, on loop: any EventLoop) {
+        // The loop has looked already, for bytes, an end, a drain or a sweep: it must be woken, and knows whether the
+        // connection goes on.
+        if answer.closesConnection || phase.withLock({ $0 == .awaited }) {
+            release()
+            return loop.execute { connection.answer(answer) }
+        }
         let bytes = ResponseHead.response(
             status: answer.status, type: answer.contentType, caching: answer.caching, fields: answer.fields, date: date,
-            keepAlive: !answer.closesConnection, body: answer.body)
+            keepAlive: true, body: answer.body)
         let sent = bytes.withUnsafeBytes {
             send(socket.load(ordering: .relaxed), $0.baseAddress, $0.count, Int32(MSG_DONTWAIT | MSG_NOSIGNAL))
         }
         release()
-        guard sent == bytes.count, !answer.closesConnection else {
+        guard sent == bytes.count else {
             // The loop finds out why the socket did not take all.
             let rest = Array(bytes[max(0, sent)...])
-            return loop.execute { connection.ended(rest, keepAlive: !answer.closesConnection) }
+            return loop.execute {
+                connection.write(rest)
+                connection.ended(keepAlive: connection.keepsAlive)
+            }
         }
         let isAwaited = phase.withLock { phase in
             defer { phase = .written }
@@ -63,7 +72,7 @@ package final class PromptAnswer: Sendable {
         if isAwaited { loop.execute { connection.notePrompt() } }
     }
 
-    /// Whether it was written. If not, the loop is woken when it is.
+    /// Whether the answer was written. If not, the write wakes the loop.
     func isWritten() -> Bool {
         phase.withLock { phase in
             if phase == .open { phase = .awaited }

@@ -25,7 +25,8 @@ package struct FrameBudget: Sendable {
     private var header: UInt32 = 0
     private var stream: UInt32 = 0
     private var headerSeen = 0
-    /// Costs of long heads without an answer, by stream: at most ``maxLongHeads``, so that refused streams cannot fill it.
+    /// Costs of long heads without an answer, by stream. Of more than ``maxLongHeads`` the oldest is forgotten: the end of a
+    /// stream that was refused is never told.
     private var longHeads: [UInt32: Int] = [:]
     private static let maxLongHeads = 128
 
@@ -67,12 +68,17 @@ package struct FrameBudget: Sendable {
         let cost = type == 0 ? Self.dataFrameCost : Self.headerBytes + length
         left -= cost
         // HEADERS and CONTINUATION.
-        if type == 1 || type == 9, cost > Self.perAnswer, longHeads.count < Self.maxLongHeads {
-            longHeads[stream & 0x7FFF_FFFF, default: 0] += cost
-        }
+        if type == 9 || type == 1 && cost > Self.perAnswer { note(cost, of: stream & 0x7FFF_FFFF) }
         skipping = length
         header = 0
         headerSeen = 0
+    }
+
+    private mutating func note(_ cost: Int, of stream: UInt32) {
+        if longHeads[stream] == nil, longHeads.count >= Self.maxLongHeads, let oldest = longHeads.keys.min() {
+            longHeads[oldest] = nil
+        }
+        longHeads[stream, default: 0] += cost
     }
 
     private mutating func refill(at now: UInt64) {

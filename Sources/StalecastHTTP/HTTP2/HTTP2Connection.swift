@@ -19,8 +19,8 @@ final class HTTP2Connection: ChannelInboundHandler, LoopMember, @unchecked Senda
     /// Streams that the client may reset within 30 s. Pages abort polls and fetches at every navigation, and all tabs
     /// share the connection. The attack of rapid resets sends thousands a second.
     private static let maxResets = 200
-    /// Bytes of a head that nio-http2 decodes. It ends the connection above them, and with it the streams of other clients
-    /// of a proxy. A head between `maxHeadBytes` and this ends as 431 on its own stream.
+    /// Bytes of a head that nio-http2 decodes. Above this nio-http2 ends the connection, and with it the streams of a
+    /// proxy's other clients. A head between `maxHeadBytes` and this ends as 431 on its own stream.
     private static let maxDecodedHeadBytes = 64 * 1024
 
     private let loop: ConnectionLoop

@@ -294,7 +294,7 @@ struct RolloutState {
         isHeard: Bool = false
     ) {
         let before = table.entries[place]
-        // Most fetches bring nothing new, whatever is the newest.
+        // Most fetches bring nothing new. Then the newest version is not looked up.
         guard versions.fetched.rawValue > before.fetched || versions.active.rawValue > before.active else { return }
         let most = newest[scope] ?? 0
         let active = UInt32(clamping: min(versions.active, most).rawValue)

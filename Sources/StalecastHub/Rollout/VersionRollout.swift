@@ -160,5 +160,6 @@ struct AnnouncedVersion {
     var isStored = false
     /// Nanoseconds on the tracker's clock.
     let now: UInt64
+    /// Time of the announcement by the system's clock.
     let time: Timestamp
 }

@@ -90,10 +90,10 @@ extension VaultKey {
             case .notAKey(let path): "the key file \(path) does not hold 32 bytes in base64 or hexadecimal"
             case .missing(let path):
                 "the key file \(path) is missing, but webhooks.sqlite holds secrets sealed with it; put it back, or move "
-                    + "webhooks.sqlite away to start without webhooks"
+                    + "webhooks.sqlite and its -wal away to start without webhooks"
             case .wrongKey(let path):
                 "the key file \(path) is not the key webhooks.sqlite was sealed with; put the right one there, or move "
-                    + "webhooks.sqlite away to start without webhooks"
+                    + "webhooks.sqlite and its -wal away to start without webhooks"
             }
         }
     }

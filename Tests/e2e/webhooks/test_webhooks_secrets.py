@@ -109,7 +109,7 @@ async def test_without_its_key_the_daemon_says_what_to_do(launch, tmp_path, plac
         said = daemon.log_tail(3)
         assert sentence in said and secret not in said
         if "32 bytes" not in sentence:
-            assert "put" in said and "move webhooks.sqlite away to start without webhooks" in said
+            assert "put" in said and "move webhooks.sqlite and its -wal away to start without webhooks" in said
     key.write_bytes(kept)
     daemon.start()
     assert len(await Webhooks(daemon).list()) == 1
