@@ -11,6 +11,8 @@ final class ReloadLog: Sendable {
         var problem: String?
         /// Absolute path of the file that the problem is in; nil when it is in none.
         var file: String?
+        /// Keys that have another value in the file than in force, until a restart.
+        var waiting: [String] = []
     }
 
     /// Start of the daemon, whose configuration is the first one read.
@@ -24,20 +26,23 @@ final class ReloadLog: Sendable {
 
     var newest: Outcome { state.withLock { $0 } }
 
-    func succeeded(at time: Timestamp) { state.withLock { $0 = Outcome(succeededAt: time) } }
+    func succeeded(at time: Timestamp, waiting: [String]) {
+        state.withLock { $0 = Outcome(succeededAt: time, waiting: waiting) }
+    }
 
     func refused(_ error: any Error) {
         let file = (error as? ConfigurationProblems)?.file.map { URL(fileURLWithPath: $0).path }
         state.withLock { ($0.problem, $0.file) = ("\(error)", file) }
     }
 
-    /// `{"loadedAt","problem","file"}`; `problem` only after a reload that was refused, `file` only where the problem is in
-    /// a file.
+    /// `{"loadedAt","problem","file","waitingForRestart"}`; `problem` only after a reload that was refused, `file` only where
+    /// the problem is in a file, `waitingForRestart` only where it has keys.
     var json: JSONValue {
         let newest = newest
         return [
             "loadedAt": .string(newest.succeededAt.description), "problem": newest.problem.map(JSONValue.string),
             "file": newest.file.map(JSONValue.string),
+            "waitingForRestart": newest.waiting.isEmpty ? nil : .array(newest.waiting.map(JSONValue.string)),
         ]
     }
 }

@@ -215,7 +215,7 @@ struct ReloadService: Service {
             parts.audit.write(
                 "configuration.reload",
                 ["actor": "operator of this machine", "changed": .array(changed.map(JSONValue.string))])
-            parts.reloads.succeeded(at: .now())
+            parts.reloads.succeeded(at: .now(), waiting: waiting)
             logger.info("configuration reloaded", metadata: ["changed": "\(changed.joined(separator: ", "))"])
             sayWhatIsNotObserved(next, running)
             return next

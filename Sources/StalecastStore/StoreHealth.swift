@@ -15,7 +15,7 @@ package enum StoreHealth: Sendable, Hashable, CustomStringConvertible {
         switch self {
         case .ok: "ok"
         case .diskFull(let since, let free, let required) where free < required:
-            "the disk is full since \(since.description.prefix(19))Z: \(Self.size(free)) were free, and store.minFreeSpace "
+            "the disk is full since \(since.description.prefix(19))Z: \(Self.size(free)) were free then, and store.minFreeSpace "
                 + "asks for \(Self.size(required)); publishes are refused until there is space"
         case .diskFull(let since, _, _):
             "the disk is full since \(since.description.prefix(19))Z, or a quota is used up; publishes are refused until "

@@ -33,6 +33,10 @@ struct DaemonCheckTests {
         #expect(needing(["notReady": ["the disk is full"]]) == ["the daemon is not ready: the disk is full"])
         #expect(needing([:], version: "1.1") == ["the daemon is 1.0, this program is 1.1"])
         #expect(needing(["configuration": ["problem": "line 3"]]).first?.hasSuffix("line 3") == true)
+        #expect(
+            needing(["configuration": ["waitingForRestart": ["edge.listen", "data"]]]) == [
+                "these changes of the file wait for a restart: edge.listen, data"
+            ])
         #expect(needing(["store": ["health": "readOnly"]]) == ["the store cannot be written: readOnly"])
         #expect(needing(["degraded": ["etcd is away"]]) == ["etcd is away"])
         #expect(

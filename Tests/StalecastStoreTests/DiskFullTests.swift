@@ -77,7 +77,7 @@ struct DiskFullTests {
         try Data(count: ballastBytes).write(to: ballast)
         let health = await store.health
         guard case .diskFull = health else { throw CocoaError(.fileWriteUnknown) }
-        #expect(health.description.contains("2 MiB were free, and store.minFreeSpace asks for 3 MiB"), "\(health)")
+        #expect(health.description.contains("2 MiB were free then, and store.minFreeSpace asks for 3 MiB"), "\(health)")
         let error = await storeError { try await store.put("two") }
         guard case .diskFull(let sentence) = error else { throw try #require(error) }
         #expect(sentence.contains("2 MiB are free in ") && sentence.contains("store.minFreeSpace asks for 3 MiB"))

@@ -48,6 +48,12 @@ package struct DaemonCheck {
 
     private var configuration: SystemCheck.Finding {
         guard let problem = status["configuration"]?["problem"]?.string else {
+            let waiting = (status["configuration"]?["waitingForRestart"]?.array ?? []).compactMap(\.string)
+            guard waiting.isEmpty else {
+                return finding(
+                    "configuration", "these changes of the file wait for a restart: \(waiting.joined(separator: ", "))",
+                    "systemctl restart stalecast  # or undo the changes")
+            }
             return finding("configuration", "the configuration in force is the newest that was read")
         }
         return finding(

@@ -64,12 +64,14 @@ package struct StatusReading {
         return lines.compactMap { $0?.printable }
     }
 
-    /// Time when the configuration in force was read, and the reason why a newer one is not.
+    /// Time when the configuration in force was read, the reason why a newer one is not, and what waits for a restart.
     private var configuration: String {
         let configuration = status["configuration"]
         let loaded = configuration?["loadedAt"]?.string ?? ""
         let time = Timestamp(loaded).map(clock.date) ?? "?"
-        return "read \(time)" + (configuration?["problem"]?.string.map { "; a newer one was refused: \($0)" } ?? "")
+        let waiting = (configuration?["waitingForRestart"]?.array ?? []).compactMap(\.string)
+        return "read \(time)" + (waiting.isEmpty ? "" : "; restart for \(waiting.joined(separator: ", "))")
+            + (configuration?["problem"]?.string.map { "; a newer one was refused: \($0)" } ?? "")
     }
 
     /// `3 active, 1 failing`, from the states that `/status` counts.

@@ -269,6 +269,18 @@ async def test_sighup_applies_a_valid_configuration_without_dropping_a_stream(da
     assert stream.ended is None
 
 
+async def test_what_waits_for_a_restart_is_named_until_it_is_undone(daemon):
+    daemon.configure(configs.config(daemon.half, store={"minFreeSpace": "65MiB"}))
+    assert "changes need a restart" in await reload(daemon)
+    assert (await daemon.status())["configuration"]["waitingForRestart"] == ["store.minFreeSpace"]
+    cli = Cli(daemon)
+    assert "restart for store.minFreeSpace" in cli("status")
+    assert "wait for a restart: store.minFreeSpace" in cli("doctor", code=1)
+    daemon.configure(configs.config(daemon.half))
+    await reload(daemon)
+    assert "waitingForRestart" not in (await daemon.status())["configuration"]
+
+
 @pytest.mark.parametrize("text", ("edge: [", "edge:\n  heartbeet: 1s\n", "edge:\n  heartbeat: 5 parsecs\n", "\0", ""))
 @configs.one_half
 async def test_sighup_with_an_invalid_configuration_keeps_the_old(launch, half, text):
