@@ -1,3 +1,4 @@
+import Glibc
 import StalecastEdge
 import StalecastHTTP
 import StalecastHub
@@ -224,6 +225,56 @@ import Testing
             client.sendRaw(pieces.flatMap { tls.seal(Array($0.utf8), over: client.fd) })
             try client.read { $0.text.split(separator: "UPDATE").count == (areWhole ? 3 : 2) }
             try await live.wait { $0.fetches.total == (areWhole ? 3 : 2) && $0.handedOver == (areWhole ? 1 : 2) }
+        }
+    }
+
+    /// One segment brings two requests and the end, and the socket reports it once.
+    @Test func theEndThatComesWithRecordsIsSeenAfterThem() async throws {
+        let server = try TLSServer(.development())
+        try await LiveEdge.with(engine: true, tls: server, threads: 1, { $0.idleTimeout = .seconds(600) }) { live in
+            live.served.install(.of(["a": "x"]), .fetchable(1))
+            let client = live.client()
+            client.send(request())
+            #expect(try answer(client).contains("UPDATE"))
+            let tls = try #require(client.tls)
+            var isHeld: Int32 = 1
+            setsockopt(client.fd, Int32(IPPROTO_TCP), TCP_CORK, &isHeld, 4)
+            client.sendRaw((0..<2).flatMap { _ in tls.seal(Array(request().utf8), over: client.fd) })
+            shutdown(client.fd, Int32(SHUT_WR))
+            try client.read { $0.text.split(separator: "UPDATE").count == 3 }
+            try await live.wait { $0.fetches.total == 3 && live.edge.connections == 0 }
+        }
+    }
+
+    /// A poll is held, and what came with it has been read; the socket reports what comes later once. A large answer
+    /// waits for the socket in between.
+    @Test(arguments: [10, 300_000]) func requestsBehindAHeldPollAreAllAnswered(size: Int) async throws {
+        let server = try TLSServer(.development())
+        try await LiveEdge.with(engine: true, tls: server, threads: 1, { $0.idleTimeout = .seconds(600) }) { live in
+            live.served.install(.of(["a": String(repeating: "x", count: size)]), .fetchable(1))
+            let client = live.client(receiveBuffer: 4096)
+            let tls = try #require(client.tls)
+            let last = "GET /v1/poll?topic=PUSH_RC&wait=0s HTTP/1.1\r\nHost: x\r\n\r\n"
+            func expect(answers: Int) throws {
+                let end = Array("\"messages\":[]}\n".utf8)
+                try client.read { $0.received.suffix(end.count) == end[...] }
+                #expect(client.text.split(separator: "HTTP/1.1 200 ").count == answers)
+                client.forget()
+            }
+            // It brings the connection into the engine.
+            client.send(last)
+            try expect(answers: 1)
+            for round in 0..<20 {
+                let together = [last.replacing("=0s", with: "=50s"), request()]
+                client.sendRaw(together.flatMap { tls.seal(Array($0.utf8), over: client.fd) })
+                try await live.wait { $0.polls == 1 }
+                // The last one comes while the poll is held, or just after.
+                if round.isMultiple(of: 2) { client.send(last) }
+                live.publish()
+                if !round.isMultiple(of: 2) { client.send(last) }
+                try expect(answers: 3)
+                try await live.wait { $0.polls == 0 }
+            }
         }
     }
 

@@ -82,6 +82,8 @@ package struct StreamSlot {
     /// A stream or a held poll.
     var isSubscriber: Bool { isStream || phase == .poll }
     var isPlain: Bool { if case .plain = cover { true } else { false } }
+    /// See ``TLSSession/isAhead``.
+    var isAhead: Bool { if case .session(let tls) = cover { tls.isAhead } else { false } }
     /// Plain and chunked: with nothing pending a live message is one `send`. A ping is not what its topic's other
     /// streams get.
     var isOrdinary: Bool { request.isHTTP11 && isPlain && request.kind != .pings }

@@ -15,8 +15,9 @@ extension Shard {
         switch slot.pointee.phase {
         case .free, .doomed: return
         case .head:
-            // A client may end with its request: epoll reports that only once, so it is handled after the answer.
-            if events & EPOLLRDHUP.rawValue != 0 { slot.pointee.input.hasMore = true }
+            // A client may end with its request: epoll reports that only once, so it is handled after the answer. So is
+            // what came behind records that were read before.
+            if events & EPOLLRDHUP.rawValue != 0 || slot.pointee.isAhead { slot.pointee.input.hasMore = true }
             if events & (EPOLLIN.rawValue | EPOLLRDHUP.rawValue) != 0 || isGone { readHead(index) }
         case .verifying:
             if isGone { return release(index, .peerClosed) }
@@ -204,7 +205,8 @@ extension Shard {
         sendLater(Array(backlog.rest), body: backlog.body, to: index)
     }
 
-    /// Sends what is left of an answer as the socket takes it; of most nothing is left.
+    /// Keeps the rest of an answer, and sends it as the socket takes it. Most answers have no rest: they are finished
+    /// here.
     func sendLater(_ rest: [UInt8], body: ByteBuffer, to index: Int32) {
         if rest.isEmpty, body.readableBytes == 0 { return answered(index) }
         let slot = slots[index]
@@ -242,6 +244,8 @@ extension Shard {
         slot.pointee.origin = 0
         audience.wheel.insert(
             index, due: audience.wheel.now + TimerWheel.ticks(settings.idleTimeout.milliseconds), in: slots)
+        // Records that were read before go first. They need no look at the socket, so `hasMore` stays for what is in it.
+        if slot.pointee.isAhead { return readHeadLater(index) }
         guard slot.pointee.input.hasMore else {
             // The edge that brought a record came for those behind it too.
             if case .session(let tls) = slot.pointee.cover, tls.hasUnread { readHeadLater(index) }

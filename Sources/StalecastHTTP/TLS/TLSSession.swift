@@ -145,10 +145,10 @@ package struct TLSSession: @unchecked Sendable {
     ///   for the socket.
     package func use(_ fd: Int32, readsAhead: Bool = false) { TLSSocket.put(raw, over: fd, readsAhead: readsAhead) }
 
-    /// Whether records, or the end of the connection, have come and were not looked at. False may be wrong about what came
-    /// since the socket last reported input.
+    /// Whether records, or the end of the connection, have come and were not looked at. What the socket reported since it
+    /// was last read may be missing: the caller notes such reports itself.
     package var hasUnread: Bool { TLSSocket.of(raw)?.hasUnread ?? false }
 
-    /// Whether records were read that BoringSSL has not got.
-    var isAhead: Bool { TLSSocket.of(raw)?.unread.isEmpty == false }
+    /// Whether the next ``read(_:_:)`` may be served from what was read before, without a look at the socket.
+    package var isAhead: Bool { SSL_pending(raw) > 0 || TLSSocket.of(raw)?.unread.isEmpty == false }
 }

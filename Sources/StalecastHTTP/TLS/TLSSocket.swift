@@ -1,8 +1,8 @@
 import CNIOBoringSSL
 import Glibc
 
-/// Non-blocking socket under a TLS session, which is the caller's to close. BoringSSL's own one raises SIGPIPE, and asks
-/// the kernel twice for each record: for its head, and for its rest.
+/// Non-blocking socket under a TLS session. The caller closes the descriptor. BoringSSL's own socket raises SIGPIPE.
+/// BoringSSL reads each record's head and its rest apart; with `readsAhead` the kernel is asked once for both.
 ///
 /// Not `Sendable`: it belongs to its session.
 final class TLSSocket {
@@ -38,7 +38,13 @@ final class TLSSocket {
                 filled = max(0, received)
             }
             note(received, of: Self.mostAhead)
-            if received <= 0 { return received }
+            if received <= 0 {
+                // An empty array keeps its room, for as long as the client is silent.
+                let code = errno
+                ahead = []
+                errno = code
+                return received
+            }
         }
         guard !ahead.isEmpty else {
             let received = recv(fd, bytes, count, Int32(MSG_DONTWAIT))
