@@ -1,13 +1,16 @@
-/// Budget of an HTTP/2 client's bytes beside bodies: 64 KiB at once, 2 KiB a second after that, and something for
-/// everything it is sent or answered. nio-http2 bounds most floods, but not those of WINDOW_UPDATE and of frames of
-/// unknown type, and it keeps what it refuses; so frames are counted in front of it, by their headers alone.
+/// Budgets of an HTTP/2 client's bytes beside bodies: 1 MiB of heads at once, 64 KiB of other frames, a 32nd part of each
+/// a second after that, and something for everything it is sent or answered. nio-http2 bounds most floods, but not those of
+/// WINDOW_UPDATE and of frames of unknown type, and it keeps what it refuses; so frames are counted in front of it, by their
+/// headers alone.
 package struct FrameBudget: Sendable {
-    /// Largest balance: bytes that a client may send at once.
+    /// Largest balance: bytes of frames other than heads and bodies that a client may send at once.
     package static let capacity = 64 * 1024
-    /// Bytes that the balance gains in a second.
-    package static let perSecond = 2 * 1024
-    /// Bytes for an answered request: its head, and a few frames about it. A longer head is given back whole.
+    /// The same of heads: 128 streams, as many as a connection may have, with a token of 8 KiB each.
+    package static let headCapacity = 1024 * 1024
+    /// Bytes for an answered request: a few frames about it. Its head is given back whole.
     package static let perAnswer = 2 * 1024
+    /// Nanoseconds in which an empty balance becomes full.
+    private static let refillTime: UInt64 = 32_000_000_000
     /// Bytes for a DATA frame of ours: two WINDOW_UPDATEs acknowledge it.
     package static let perDataFrame = 32
     /// A frame's header (RFC 9113 §4.1), and what the client's preface has before its first frame (§3.4).
@@ -17,6 +20,7 @@ package struct FrameBudget: Sendable {
     private static let dataFrameCost = 16
 
     private var left = capacity
+    private var headsLeft = headCapacity
     private var refilledAt: UInt64
     /// Bytes to be passed over: the preface's, or a payload's.
     private var skipping = prefaceBytes
@@ -25,10 +29,10 @@ package struct FrameBudget: Sendable {
     private var header: UInt32 = 0
     private var stream: UInt32 = 0
     private var headerSeen = 0
-    /// Costs of long heads without an answer, by stream. Of more than ``maxLongHeads`` the oldest is forgotten: the end of a
-    /// stream that was refused is never told.
-    private var longHeads: [UInt32: Int] = [:]
-    private static let maxLongHeads = 128
+    /// Costs of heads without an answer, by stream. Of more than ``maxHeads`` the oldest is forgotten: the end of a stream that
+    /// was refused is never told.
+    private var heads: [UInt32: Int] = [:]
+    private static let maxHeads = 256
 
     /// - Parameter now: nanoseconds of a monotonic clock.
     package init(at now: UInt64) { refilledAt = now }
@@ -50,7 +54,7 @@ package struct FrameBudget: Sendable {
             index = bytes.index(after: index)
             if headerSeen == Self.headerBytes { charge() }
         }
-        return left >= 0
+        return left >= 0 && headsLeft >= 0
     }
 
     /// Something was sent to the client, which makes it send something.
@@ -59,33 +63,38 @@ package struct FrameBudget: Sendable {
     /// A stream has ended. An answered request's head is given back: the heads of all clients of a proxy come on one
     /// connection.
     package mutating func ended(_ stream: UInt32, isAnswered: Bool) {
-        let cost = longHeads.isEmpty ? nil : longHeads.removeValue(forKey: stream)
-        if isAnswered { credit(max(cost ?? 0, Self.perAnswer)) }
+        let cost = heads.removeValue(forKey: stream) ?? 0
+        guard isAnswered else { return }
+        headsLeft = min(headsLeft + cost, Self.headCapacity)
+        credit(Self.perAnswer)
     }
 
     private mutating func charge() {
         let (length, type) = (Int(header >> 8), header & 0xFF)
-        let cost = type == 0 ? Self.dataFrameCost : Self.headerBytes + length
-        left -= cost
         // HEADERS and CONTINUATION.
-        if type == 9 || type == 1 && cost > Self.perAnswer { note(cost, of: stream & 0x7FFF_FFFF) }
+        if type == 1 || type == 9 {
+            note(Self.headerBytes + length, of: stream & 0x7FFF_FFFF)
+        } else {
+            left -= type == 0 ? Self.dataFrameCost : Self.headerBytes + length
+        }
         skipping = length
         header = 0
         headerSeen = 0
     }
 
     private mutating func note(_ cost: Int, of stream: UInt32) {
-        if longHeads[stream] == nil, longHeads.count >= Self.maxLongHeads, let oldest = longHeads.keys.min() {
-            longHeads[oldest] = nil
-        }
-        longHeads[stream, default: 0] += cost
+        headsLeft -= cost
+        if heads[stream] == nil, heads.count >= Self.maxHeads, let oldest = heads.keys.min() { heads[oldest] = nil }
+        heads[stream, default: 0] += cost
     }
 
     private mutating func refill(at now: UInt64) {
         guard now > refilledAt else { return }
-        let earned = min((now - refilledAt) / (1_000_000_000 / UInt64(Self.perSecond)), UInt64(Self.capacity))
+        let nanoseconds = Self.refillTime / UInt64(Self.capacity)
+        let earned = Int(min((now - refilledAt) / nanoseconds, UInt64(Self.capacity)))
         guard earned > 0 else { return }
         refilledAt = now
-        credit(Int(earned))
+        credit(earned)
+        headsLeft = min(headsLeft + earned * (Self.headCapacity / Self.capacity), Self.headCapacity)
     }
 }

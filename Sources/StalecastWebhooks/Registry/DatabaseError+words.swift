@@ -10,7 +10,8 @@ extension Error {
         case .SQLITE_CANTOPEN:
             return "the file cannot be opened or made: look at its rights, and at the limit of open files (ulimit -n)"
         case .SQLITE_NOTADB, .SQLITE_CORRUPT, .SQLITE_ERROR:
-            return "it is damaged, or none of Stalecast's (\(said)); restore a backup, or move it and its -wal away to begin without"
+            return "it is damaged, or none of Stalecast's (\(said)); restore a backup, or move it and its -wal away to "
+                + "begin without"
         default: return "\(said) (\(error.extendedResultCode.rawValue))"
         }
     }

@@ -281,8 +281,12 @@ async def test_a_head_over_the_limit_is_431_on_its_stream_alone(launch, tmp_path
         status, body = await client.answer("/v1/state?topic=PUSH_RC", **{"x-long": os.urandom(size // 2).hex()})
         assert status == 431 and json.loads(body)["error"], (size, status, body)
     assert (await client.answer("/v1/state?topic=PUSH_RC", **{"x-long": "a" * 15_000}))[0] == 200
+    # A page's tabs, or a proxy's clients, each with a token: heads that are not answered yet.
+    polls = [client.ask("/v1/poll?topic=PUSH_RC&wait=30s", **{"x-long": os.urandom(4000).hex()}) for _ in range(30)]
+    await eventually(lambda: daemon.metric("stalecast_polls"), 30)
     await daemon.publish(marked("still heard"))
-    await client.until(lambda: b'"latestTemplateVersionNumber":"1"' in client.bodies[tab])
+    await client.until(lambda: b'"latestTemplateVersionNumber":"1"' in client.bodies[tab] and client.ended.issuperset(polls))
+    assert {client.heads[poll][":status"] for poll in polls} == {"200"}
     # Above what is decoded nothing but the end of the connection is left.
     client.ask("/v1/state?topic=PUSH_RC", **{"x-long": "a" * 70_000})
     await asyncio.wait_for(client.task, 10)
