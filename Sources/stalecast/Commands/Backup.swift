@@ -262,8 +262,8 @@ extension BackupSummary {
         hasChecksum
             ? []
             : [
-                "it was made by stalecast 0.2.0 or older and has no checksum: pages, versions and webhooks were read, but a "
-                    + "changed value may not be noticed"
+                "it has no checksum, as backups of 0.2.0 and older: pages, versions and webhooks were read, but a changed "
+                    + "value may not be noticed"
             ]
     }
 
