@@ -129,10 +129,13 @@ enum BackupFile {
             }
             if try db.tableExists("backup") {
                 summary.madeAt = try Int64.fetchOne(db, sql: "SELECT madeAt FROM backup").map(Timestamp.init)
-                // Backups of 0.2.0 and older have these two only. A damaged name is no such backup.
+                // Backups of 0.2.0 and older have these two only. A backup with a damaged column name is not one of them.
                 if try db.columns(in: "backup").map(\.name) != ["id", "madeAt"] {
                     checksum = try Data.fetchOne(db, sql: "SELECT checksum FROM backup") ?? Data()
                 }
+            } else if try db.tableExists("attachment") {
+                // A backup has both tables or neither: the other's name is damaged.
+                checksum = Data()
             }
             if isThorough { try VersionTable.readAll(db) }
             summary.webhooks = try webhooks(db, path, isThorough: isThorough)

@@ -51,6 +51,16 @@ import Testing
         #expect(!FileManager.default.fileExists(atPath: other.database))
     }
 
+    /// Names in the schema, by which a backup without a checksum is known.
+    @Test(arguments: [("checksum BLOB", 0), ("tablebackupbackup", 5), ("CREATE TABLE backup", 13)])
+    func aDamagedNameIsNoBackupWithoutAChecksum(text: String, offset: Int) async throws {
+        var bytes = try await makeBackup()
+        let place = try #require(bytes.range(of: Data(text.utf8)))
+        bytes[place.lowerBound + offset] ^= 1
+        try shelf.write(bytes, to: "changed")
+        #expect(throws: StoreError.self) { try TemplateStore.verifyBackup(shelf.file("changed")) }
+    }
+
     @Test func bytesBehindTheEndAreFound() async throws {
         let whole = try await makeBackup()
         try shelf.write(whole + Data(repeating: 0, count: 4096), to: "longer")

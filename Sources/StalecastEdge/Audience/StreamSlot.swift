@@ -45,7 +45,8 @@ package struct StreamSlot {
         var isRefused = false
         /// Nothing was read from its proxy yet.
         var awaitsProxyHeader = false
-        /// Input arrived while a poll was held; it is read after the answer.
+        /// The socket reported input, or its end, while a request or records read before were not answered yet. It reports
+        /// once, so the socket is looked at after the answer.
         var hasMore = false
         /// Number of times that bytes came and the body of its fetch was still not whole.
         var waits: UInt8 = 0

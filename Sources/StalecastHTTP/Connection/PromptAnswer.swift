@@ -5,14 +5,15 @@ import Synchronization
 /// Answer that the thread which made it writes to the client itself.
 ///
 /// Otherwise the thread wakes the connection's loop to write it, and the client waits for that. The loop takes note of the
-/// written answer when the client's next bytes arrive, or at its next sweep. It is woken only when it has looked before the answer was written.
+/// written answer when the client's next bytes arrive, or at its next sweep. It is woken only where it looked before the
+/// answer was written, where the socket took a part of it, and where the connection ends with it.
 ///
 /// The socket is a duplicate: once the loop has closed its own descriptor, the number may mean another connection.
 package final class PromptAnswer: Sendable {
     private enum Phase {
         /// Not written yet.
         case open
-        /// Not written yet, and the loop is to be woken when it is.
+        /// Not written yet, and the loop has looked: it is woken to write it, or to note that it was just written.
         case awaited
         case written
     }
@@ -44,15 +45,15 @@ package final class PromptAnswer: Sendable {
 
     /// Writes the answer to the request that `connection` serves; once. Never blocks.
     package func write(_ answer: Answer, of connection: HTTPConnection, on loop: any EventLoop) {
+        let bytes = ResponseHead.response(
+            status: answer.status, type: answer.contentType, caching: answer.caching, fields: answer.fields, date: date,
+            keepAlive: true, body: answer.body)
         // The loop has looked already, for bytes, an end, a drain or a sweep: it must be woken, and knows whether the
         // connection goes on.
         if answer.closesConnection || phase.withLock({ $0 == .awaited }) {
             release()
             return loop.execute { connection.answer(answer) }
         }
-        let bytes = ResponseHead.response(
-            status: answer.status, type: answer.contentType, caching: answer.caching, fields: answer.fields, date: date,
-            keepAlive: true, body: answer.body)
         let sent = bytes.withUnsafeBytes {
             send(socket.load(ordering: .relaxed), $0.baseAddress, $0.count, Int32(MSG_DONTWAIT | MSG_NOSIGNAL))
         }

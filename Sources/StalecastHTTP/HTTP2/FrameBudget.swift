@@ -1,12 +1,13 @@
-/// Budgets of an HTTP/2 client's bytes beside bodies: 1 MiB of heads at once, 64 KiB of other frames, a 32nd part of each
-/// a second after that, and something for everything it is sent or answered. nio-http2 bounds most floods, but not those of
+/// Budgets of an HTTP/2 client's bytes beside bodies: 1.25 MiB of heads at once, 64 KiB of other frames, a 32nd part of
+/// each a second after that, and something for everything it is sent or answered. nio-http2 bounds most floods, but not those of
 /// WINDOW_UPDATE and of frames of unknown type, and it keeps what it refuses; so frames are counted in front of it, by their
 /// headers alone.
 package struct FrameBudget: Sendable {
     /// Largest balance: bytes of frames other than heads and bodies that a client may send at once.
     package static let capacity = 64 * 1024
-    /// The same of heads: 128 streams, as many as a connection may have, with a token of 8 KiB each.
-    package static let headCapacity = 1024 * 1024
+    /// Largest balance of heads: 128 streams, as many as a connection may have, with 10 KiB each: the longest token (8 KiB)
+    /// and other fields. A multiple of ``capacity``.
+    package static let headCapacity = 128 * 10 * 1024
     /// Bytes for an answered request: a few frames about it. Its head is given back whole.
     package static let perAnswer = 2 * 1024
     /// Nanoseconds in which an empty balance becomes full.
@@ -29,8 +30,8 @@ package struct FrameBudget: Sendable {
     private var header: UInt32 = 0
     private var stream: UInt32 = 0
     private var headerSeen = 0
-    /// Costs of heads without an answer, by stream. Of more than ``maxHeads`` the oldest is forgotten: the end of a stream that
-    /// was refused is never told.
+    /// Costs of heads without an answer, by stream. Of more than ``maxHeads`` the oldest is forgotten: of a head that
+    /// nio-http2 drops, and of trailers behind an answer, no end is told.
     private var heads: [UInt32: Int] = [:]
     private static let maxHeads = 256
 

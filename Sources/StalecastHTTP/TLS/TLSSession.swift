@@ -149,6 +149,7 @@ package struct TLSSession: @unchecked Sendable {
     /// was last read may be missing: the caller notes such reports itself.
     package var hasUnread: Bool { TLSSocket.of(raw)?.hasUnread ?? false }
 
-    /// Whether the next ``read(_:_:)`` may be served from what was read before, without a look at the socket.
+    /// Whether the next ``read(_:_:)`` may be served from what was read before, without a look at the socket: bytes of a
+    /// record that was opened, or records that BoringSSL has not got.
     package var isAhead: Bool { SSL_pending(raw) > 0 || TLSSocket.of(raw)?.unread.isEmpty == false }
 }

@@ -262,7 +262,7 @@ extension BackupSummary {
         hasChecksum
             ? []
             : [
-                "it has no checksum, as backups of 0.2.0 and older: pages, versions and webhooks were read, but a changed "
+                "it has no checksum, like backups of 0.2.0 and older: pages, versions and webhooks were read, but a changed "
                     + "value may not be noticed"
             ]
     }

@@ -52,7 +52,7 @@ package struct DaemonCheck {
             guard waiting.isEmpty else {
                 return finding(
                     "configuration", "these changes of the file wait for a restart: \(waiting.joined(separator: ", "))",
-                    "systemctl restart stalecast  # or undo the changes")
+                    "systemctl restart stalecast  # or undo the changes, then systemctl reload stalecast")
             }
             return finding("configuration", "the configuration in force is the newest that was read")
         }

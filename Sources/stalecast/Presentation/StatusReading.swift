@@ -70,7 +70,7 @@ package struct StatusReading {
         let loaded = configuration?["loadedAt"]?.string ?? ""
         let time = Timestamp(loaded).map(clock.date) ?? "?"
         let waiting = (configuration?["waitingForRestart"]?.array ?? []).compactMap(\.string)
-        return "read \(time)" + (waiting.isEmpty ? "" : "; restart for \(waiting.joined(separator: ", "))")
+        return "read \(time)" + (waiting.isEmpty ? "" : "; needs a restart for \(waiting.joined(separator: ", "))")
             + (configuration?["problem"]?.string.map { "; a newer one was refused: \($0)" } ?? "")
     }
 

@@ -169,7 +169,7 @@ async def test_a_new_epoch_resets_every_client_at_every_node(cluster):
         again = await open_again(node, cursor)
         # A node that etcd does not answer at its start goes on with what it has, until etcd does.
         if (await again.synced(20)).id.partition(".")[0] == cursor.partition(".")[0]:
-            await again.until(lambda s: s.ended, 20)
+            await again.until(lambda s: s.ended or any(frame.name == "reset" for frame in s.events), 20)
             again.close()
             again = await open_again(node, cursor)
         assert (await again.synced(20)).id.partition(".")[0] == answer.json()["epoch"]
