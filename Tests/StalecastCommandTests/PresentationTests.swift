@@ -74,6 +74,15 @@ import stalecast
         #expect(!lines.contains { $0.contains("% of 45") }, "\(lines)")
         #expect(lines.contains("how many of 45 clients have version 66 is unknown since the restart"))
         #expect(lines.contains("when it stopped: sent 50 of 50 streams; fetched 34 of 45 clients"))
+
+        // Two restarts: the process before knew as little.
+        let again = PropagationReading(
+            rolloutStatus([
+                "streams": ["audience": 50, "sent": 50], "clients": .object(none),
+                "beforeRestart": ["streams": ["audience": 0, "sent": 0], "clients": .object(none)],
+            ]))
+        let less = again.lines(Palette(isOn: false), scope: "demo/firebase", width: 80)
+        #expect(!less.contains { $0.contains("when it stopped") }, "\(less)")
     }
 
     @Test func aNodeThatDoesNotSayWhoWasLostGivesTheLeastShare() {

@@ -40,7 +40,9 @@ package struct PropagationReading {
     }
 
     /// `sent 1,200 of 1,203 streams; fetched 650 of 800 clients`.
-    var line: String {
+    var line: String { line(of: stages) }
+
+    private func line(of stages: [String]) -> String {
         stages.map { stage in
             let noun = isOfClients(stage) ? "clients" : "streams"
             return
@@ -143,7 +145,10 @@ package struct PropagationReading {
     private var beforeRestart: [String] {
         guard let before = json["beforeRestart"] else { return [] }
         let reading = PropagationReading(before)
-        return reading.line.isEmpty ? [] : ["when it stopped: \(reading.line)"]
+        // A process that had begun anew itself counted from reconnects: at its end the streams that it knew were gone, and
+        // of clients that had said nothing it knew no more than this one.
+        let line = reading.line(of: reading.stages.filter { reading.expected($0) > reading.unknown($0) })
+        return line.isEmpty ? [] : ["when it stopped: \(line)"]
     }
 
     private var remarks: [String] {
