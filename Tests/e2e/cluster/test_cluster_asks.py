@@ -68,6 +68,8 @@ async def test_every_node_answers_for_the_one_that_delivers(start_cluster, etcd)
         hook = await Webhooks(cluster.nodes[0]).add(receiver.url, topics=["PUSH_RC"], mode="fifo-advance")
         version = await cluster.nodes[1].publish(marked("first"))
         await arrived(receiver, version, TAKEN_OVER)
+        for node in cluster.nodes:
+            await until(Webhooks(node).list)
         # Once the nodes have been the same for ten seconds, duties move; the answers are the same before and after.
         for round in range(2):
             for node in cluster.nodes:

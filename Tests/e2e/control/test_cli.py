@@ -617,7 +617,7 @@ def test_a_foreign_database_is_told_without_sql(running, content):
     done = subprocess.run([BINARY, "serve", "--data", str(running.data), "--edge", "127.0.0.1:0", "--control", "127.0.0.1:0"],
                           env=environment(), capture_output=True, text=True, timeout=20)
     said = done.stdout + done.stderr
-    assert done.returncode == 1 and "none of Stalecast's" in said and "move it away" in said
+    assert done.returncode == 1 and "none of Stalecast's" in said and "move it and its -wal away" in said
     assert not re.search(r"PRAGMA|SELECT|INSERT|CREATE|while executing", said), said
 
 
