@@ -110,7 +110,7 @@ import Testing
             after.close()
             // The engine keeps no beginning of another request.
             let late = engine ? nil : RawClient(port: live.port)
-            // Behind a request whose answer shows that it was read.
+            // A request comes first, whose answer shows that the head behind it was read.
             late?.send("GET /healthz HTTP/1.1\r\nHost: a\r\n\r\nGET /v1/events?topic=PUSH_RC HTTP/1.1\r\nHo")
             try late?.read(untilText: "200 OK")
             try await live.wait {

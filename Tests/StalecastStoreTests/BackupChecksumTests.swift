@@ -26,7 +26,7 @@ import Testing
     func aChangedBitIsFoundWhereverItIs(partBytes: Int, places: Int) async throws {
         let whole = try await makeBackup(partBytes: partBytes)
         #expect(try TemplateStore.verifyBackup(shelf.file("backup")).hasChecksum)
-        // Not in the header, which says whether it is a backup at all.
+        // The header is left out: it says whether the file is a backup at all.
         for place in stride(from: 100, to: whole.count, by: whole.count / places) {
             var bytes = whole
             bytes[place] ^= 1

@@ -205,7 +205,7 @@ extension Call {
             "apps": clients.apps.json(limit: 20), "sdks": clients.sdks.json(limit: 20),
             "fetchWindowMs": .int(control.hub.herd(of: scope)?.windowMs ?? 0),
         ]
-        // Of a cluster the streams are those of all nodes, and the clients those of this one: the difference means nothing.
+        // A cluster counts streams of all nodes and clients of this one: their difference means nothing.
         if !book.hasOtherNodes { object["unidentifiedStreams"] = .int(max(0, streams - clients.streams)) }
         object["thisNode"] = [
             "streams": .int(streamsHere), "unidentifiedStreams": .int(max(0, streamsHere - clients.streams)),

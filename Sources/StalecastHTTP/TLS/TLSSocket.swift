@@ -4,7 +4,7 @@ import Glibc
 /// Non-blocking socket under a TLS session. The caller closes the descriptor. BoringSSL's own socket raises SIGPIPE.
 /// BoringSSL reads each record's head and its rest apart; with `readsAhead` the kernel is asked once for both.
 ///
-/// Not `Sendable`: it belongs to its session.
+/// The socket belongs to its session, so it is not `Sendable`.
 final class TLSSocket {
     private let fd: Int32
     private let readsAhead: Bool

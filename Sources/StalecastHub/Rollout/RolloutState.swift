@@ -84,7 +84,7 @@ struct RolloutState {
     mutating func note(
         _ streamCounts: StreamCounts?, of loop: Int, in scope: Scope, _ sequence: CommitSequence, at now: UInt64
     ) {
-        // By its place: each change of a value by its key takes memory for the access.
+        // The value is changed by its place: a change by its key takes memory each time.
         guard let scope = rollouts.index(forKey: scope),
             let place = rollouts.values[scope].lastIndex(where: { $0.sequence == sequence })
         else { return }
