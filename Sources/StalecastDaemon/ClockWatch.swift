@@ -1,6 +1,7 @@
 import Glibc
 import Logging
 import ServiceLifecycle
+package import StalecastWire
 
 /// Notices that the system's clock was set: between two readings it moved by more or less than the time that passed.
 package struct ClockWatch: Sendable {
@@ -35,6 +36,20 @@ package struct ClockWatch: Sendable {
         defer { last = now }
         let step = (now.wall - last.wall) - (now.sinceBoot - last.sinceBoot)
         return step > Self.tolerance || step < .zero - Self.tolerance ? step : nil
+    }
+
+    /// Time by which the clock is behind what the former daemon wrote last; nil when it is not behind.
+    package static func setBack(now: Timestamp, since former: Timestamp?) -> Duration? {
+        let behind = former.map { Duration.microseconds($0.microseconds - now.microseconds) } ?? .zero
+        return behind > tolerance ? behind : nil
+    }
+
+    /// Says in the log that the clock was put back while no daemon ran.
+    static func check(against former: Timestamp?, _ logger: Logger) {
+        guard let behind = setBack(now: .now(), since: former) else { return }
+        logger.warning(
+            "the system clock is behind the last audit line: ages are too small, times of audit lines go back",
+            metadata: ["seconds": "\(Int64((behind / .seconds(1)).rounded()))", "command": "timedatectl"])
     }
 
     /// Says each step in the log, once: times of versions, audit lines and retention follow the clock.

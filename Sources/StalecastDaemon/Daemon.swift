@@ -245,6 +245,7 @@ package struct Daemon: Sendable {
         if let loss = audit.loss {
             logger.error("audit log does not go on where it ended", metadata: ["finding": "\(loss)"])
         }
+        ClockWatch.check(against: audit.formerEnd, logger)
         audit.write("daemon.start", ["version": .string(DaemonVersion.text)])
         audit.mark()
         let end = audit.end

@@ -1,4 +1,5 @@
 import StalecastDaemon
+import StalecastWire
 import Testing
 
 @Suite struct ClockWatchTests {
@@ -18,5 +19,15 @@ import Testing
         var watch = ClockWatch(reading(100_000, 10))
         #expect(watch.step(to: reading(100_004, 15)) == nil)
         #expect(watch.step(to: reading(190_004, 90_015)) == nil)
+    }
+
+    @Test func aClockBehindTheLastRunIsNoticed() {
+        let former = Timestamp(microseconds: 1_800_000_000_000_000)
+        #expect(ClockWatch.setBack(now: former, since: nil) == nil)
+        #expect(ClockWatch.setBack(now: Timestamp(microseconds: former.microseconds - 1_500_000), since: former) == nil)
+        #expect(ClockWatch.setBack(now: Timestamp(microseconds: former.microseconds + 9_000_000), since: former) == nil)
+        let behind = ClockWatch.setBack(
+            now: Timestamp(microseconds: former.microseconds - 10_800_000_000), since: former)
+        #expect(behind == .seconds(10_800))
     }
 }

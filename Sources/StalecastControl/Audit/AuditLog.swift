@@ -42,6 +42,8 @@ package final class AuditLog: Sendable {
     private let append: Append
     /// Why the log is not the one that the former daemon wrote, a sentence; nil when it is.
     package let loss: String?
+    /// Time of the last line that the former daemon wrote; nil when there is none.
+    package let formerEnd: Timestamp?
 
     private var path: String { "\(directory)/\(AuditFiles.current)" }
 
@@ -62,7 +64,7 @@ package final class AuditLog: Sendable {
         let file = try Self.open(path)
         // A process that ended between two files has left none, or an empty one.
         let former = lseek(file, 0, SEEK_END) == 0 ? AuditFiles.former(in: directory).last : nil
-        let resumed: (chain: AuditChain, isTorn: Bool)
+        let resumed: Resumed
         do throws(AuditChain.Fault) {
             if let former {
                 resumed = try Self.resume(at: "\(directory)/\(former)")
@@ -82,6 +84,7 @@ package final class AuditLog: Sendable {
         }
         // Numbers go on: a chain that started over would look as if nothing had been there.
         let known = loss == nil ? nil : mark.map { AuditChain(after: $0.count, $0.hash) }
+        formerEnd = resumed.time
         (self.directory, self.limits, self.clock, self.append) = (directory, limits, clock, append)
         state = Mutex(
             State(
@@ -112,7 +115,15 @@ package final class AuditLog: Sendable {
 
     deinit { state.withLock { _ = close($0.file) } }
 
-    private static func resume(at path: String) throws(AuditChain.Fault) -> (AuditChain, isTorn: Bool) {
+    /// End of the file that the former daemon wrote.
+    private struct Resumed {
+        var chain = AuditChain()
+        var isTorn = false
+        /// Time of the last whole line.
+        var time: Timestamp?
+    }
+
+    private static func resume(at path: String) throws(AuditChain.Fault) -> Resumed {
         let file = systemOpen(path, O_RDONLY | O_CLOEXEC, 0)
         guard file >= 0 else {
             throw AuditChain.Fault(description: "cannot be read (\(String(cString: strerror(errno))))")
@@ -124,10 +135,10 @@ package final class AuditLog: Sendable {
     /// More than the longest lines there are.
     private static let tailBytes = 1 << 20
 
-    private static func resume(_ file: Int32) throws(AuditChain.Fault) -> (AuditChain, isTorn: Bool) {
-        var chain = AuditChain()
+    private static func resume(_ file: Int32) throws(AuditChain.Fault) -> Resumed {
         let size = lseek(file, 0, SEEK_END)
-        guard size > 0 else { return (chain, false) }
+        guard size > 0 else { return Resumed() }
+        var chain = AuditChain()
         var tail = [UInt8](repeating: 0, count: min(Int(size), tailBytes))
         let start = size - off_t(tail.count)
         let count = tail.withUnsafeMutableBytes { pread(file, $0.baseAddress, $0.count, start) }
@@ -139,13 +150,14 @@ package final class AuditLog: Sendable {
         guard let last = lines.lastIndex(where: { JSONValue.ifValid($0)?["seq"] != nil }) else {
             if start == 0 {
                 for line in lines { chain.resume(afterTorn: line) }
-                return (chain, true)
+                return Resumed(chain: chain, isTorn: true)
             }
             throw AuditChain.Fault(description: "it ends in what is no audit log")
         }
         try chain.resume(after: lines[last])
         for line in lines[(last + 1)...] { chain.resume(afterTorn: line) }
-        return (chain, last + 1 < lines.count || !hasLineFeed)
+        let time = JSONValue.ifValid(lines[last])?["time"]?.string.flatMap(Timestamp.init)
+        return Resumed(chain: chain, isTorn: last + 1 < lines.count || !hasLineFeed, time: time)
     }
 
     /// Bytes that are kept for lines to come, and how far they may shrink when the disk has no more: there is still

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -140,3 +141,20 @@ async def test_sign_ins_are_not_counted_on_after_the_clock_was_put_back(launch, 
     assert statuses == [200] * 20 + [429]
     clock(0)
     assert await sign_in() == 200
+
+
+@pytest.mark.limit(60)
+async def test_a_start_behind_the_last_run_says_so(launch, clock):
+    said = "the system clock is behind the last audit line"
+    daemon = started(launch, clock)
+    await daemon.publish(marked("one"))
+    daemon.kill()
+    daemon.start()
+    assert said not in daemon.log_text()
+    daemon.stop()
+    clock(-3 * HOUR)
+    daemon.start()
+    line = next(line for line in daemon.log_text().splitlines() if said in line)
+    assert 3 * HOUR - 5 < int(re.search(r"seconds=(\d+)", line)[1]) <= 3 * HOUR, line
+    await daemon.publish(marked("two"))
+    Cli(daemon)("audit", "verify")
