@@ -14,6 +14,10 @@ package struct AttemptResult: Sendable, Hashable {
 
     package static let maxResponseBytes = 1024
 
+    package init(status: Int? = nil, name: String, problem: String? = nil, response: String = "") {
+        (self.status, self.name, self.problem, self.response) = (status, name, problem, response)
+    }
+
     /// Members of the API that an attempt and a webhook's last failure share.
     ///
     /// - Parameter most: characters of the answer.

@@ -191,12 +191,12 @@ final class DeliveryLoop: @unchecked Sendable {
     /// There is a token, if the attempt is wanted still.
     private func resume(_ attempt: DeliveryState.Attempt) {
         if state.mayStart(attempt.id) { return start(attempt) }
-        _ = take { $0.finished(attempt.id, .cancelled, status: nil, named: "cancelled", at: Self.now) }
+        _ = take { $0.finished(attempt.id, .cancelled, AttemptResult(name: "cancelled"), at: Self.now) }
     }
 
     private func fail(_ id: UInt64, _ problem: AttemptProblem) {
         let result = AttemptResult(problem)
-        let ended = take { $0.finished(id, Verdict(problem), status: nil, named: result.name, result, at: Self.now) }
+        let ended = take { $0.finished(id, Verdict(problem), result, at: Self.now) }
         guard let (attempt, next) = ended else { return }
         record(attempt, "", result, next: next)
     }
@@ -210,7 +210,7 @@ final class DeliveryLoop: @unchecked Sendable {
         let name = outcome.result.className
         let verdict = Verdict(outcome, pace, at: now.wall)
         let result = AttemptResult(outcome)
-        let ended = state.finished(id, verdict, status: outcome.status, named: name, result, at: now)
+        let ended = state.finished(id, verdict, result, named: name, at: now)
         carryOutSoon()
         guard let (attempt, next) = ended else { return }
         state.tally.phases.add(outcome.phases)

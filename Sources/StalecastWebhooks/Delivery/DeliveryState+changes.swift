@@ -11,10 +11,8 @@ extension DeliveryState {
     ///   - changes: the newest stored changes of all scopes, oldest first within a scope; all of them where the image
     ///     ``DeliveryImage/needsAll(_:bound:)``.
     ///   - opened: when this run began, before it could make a webhook of its own.
-    ///   - spread: first attempts are spread over so many nanoseconds.
     package mutating func begin(
-        _ webhooks: [Webhook], _ changes: [TemplateChange], _ image: DeliveryImage, opened: Timestamp, spread: UInt64,
-        at now: Moment
+        _ webhooks: [Webhook], _ changes: [TemplateChange], _ image: DeliveryImage, opened: Timestamp, at now: Moment
     ) {
         let early = logs.values.flatMap(\.entries)
         logs = [:]
@@ -22,39 +20,44 @@ extension DeliveryState {
         for (change, time) in early { logs[change.scope, default: ScopeLog()].append(change, at: time) }
         let stored = Dictionary(grouping: changes, by: \.scope)
         for webhook in webhooks {
-            enter(webhook, image, stored, isOld: webhook.createdAt < opened, spread: spread, at: now)
+            spread(enter(webhook, image, stored, isOld: webhook.createdAt < opened), of: webhooks.count, at: now)
         }
         for id in image.ids.subtracting(webhooks.map(\.id)).sorted() { put(.removed(id)) }
     }
 
+    /// First attempts after a start come one after the other, 2 ms apart on average.
+    private mutating func spread(_ endpoint: Endpoint, of count: Int, at now: Moment) {
+        let span = min(configuration.pace.startSpread.nanoseconds, UInt64(count) * 2_000_000)
+        endpoint.gate.notBefore = now.monotonic + UInt64.random(in: 0...span, using: &random)
+        touch(endpoint, at: now.monotonic)
+    }
+
     private mutating func enter(
-        _ webhook: Webhook, _ image: DeliveryImage, _ stored: [Scope: [TemplateChange]], isOld: Bool, spread: UInt64,
-        at now: Moment
-    ) {
+        _ webhook: Webhook, _ image: DeliveryImage, _ stored: [Scope: [TemplateChange]], isOld: Bool
+    ) -> Endpoint {
         let endpoint = endpoints.add(webhook)
         var isMoved = false
         if let health = image.health[webhook.id] {
             isMoved = health.receiver.map { $0 != webhook.receiverDigest } ?? false
             if isMoved { putHealth(endpoint) } else { endpoint.health = health }
         }
-        endpoint.gate.notBefore = now.monotonic + UInt64.random(in: 0...spread, using: &random)
         let lanes = image.lanes[webhook.id] ?? [:]
         for scope in lanes.keys.sorted() { addLane(endpoint, scope, lanes[scope], stored[scope] ?? []) }
         // What its topics are bound to since it was told of other scopes is nothing that was published behind its back.
         let told = lanes.values.map(\.record.cursor.sequence).max() ?? 0
         setLanes(endpoint, owesNewestOf: isOld ? stored : nil, sinceFrom: told)
         for lane in endpoint.lanes.indices { rederive(endpoint, lane, from: endpoint.mode, isMoved: isMoved) }
-        touch(endpoint, at: now.monotonic)
+        return endpoint
     }
 
     // MARK: AssignmentService
 
     /// These webhooks are this node's now, as their last owner has left them. One of which nothing is known is owed its
     /// newest version.
-    package mutating func adopted(_ webhooks: [Webhook], _ image: DeliveryImage, spread: UInt64, at now: Moment) {
+    package mutating func adopted(_ webhooks: [Webhook], _ image: DeliveryImage, at now: Moment) {
         let stored = logs.mapValues { $0.entries.map(\.change) }
         for webhook in webhooks where endpoints[webhook.id] == nil {
-            enter(webhook, image, stored, isOld: true, spread: spread, at: now)
+            spread(enter(webhook, image, stored, isOld: true), of: webhooks.count, at: now)
         }
     }
 

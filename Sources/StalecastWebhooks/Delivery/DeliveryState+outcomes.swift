@@ -13,33 +13,31 @@ extension DeliveryState {
     /// An answer, or none.
     ///
     /// - Parameters:
-    ///   - status: of the answer.
-    ///   - name: the class of outcome that metrics count.
-    ///   - result: the same for the webhook's owner.
+    ///   - result: for the webhook's owner.
+    ///   - name: the class of outcome that metrics count; nil: the result's.
     /// - Returns: the attempt, and when its message is tried again; nil when no webhook is interested any more.
     package mutating func finished(
-        _ id: UInt64, _ verdict: Verdict, status: Int?, named name: String, _ result: AttemptResult? = nil,
-        at now: Moment
+        _ id: UInt64, _ verdict: Verdict, _ result: AttemptResult, named name: String? = nil, at now: Moment
     ) -> (attempt: Attempt, next: Timestamp?)? {
         guard let (attempt, isSlow) = attempts.remove(id) else { return nil }
         admission.end(attempt.place, isSlow: isSlow)
         guard let endpoint = endpoints[attempt.endpoint] else { return nil }
         endpoint.inFlight -= 1
         defer { touch(endpoint, at: now.monotonic) }
-        let isStale = attempt.generation != endpoint.generation
+        let (name, isStale) = (name ?? result.name, attempt.generation != endpoint.generation)
         if attempt.heard == nil { endpoint.notices.attempt = nil }
         if verdict == .cancelled || isStale {
             release(endpoint, attempt, until: 0, isForgotten: isStale)
             return verdict == .cancelled ? nil : (attempt, nil)
         }
-        if verdict != .delivered { tally.attempts[name, default: 0] += 1 }
-        if status != nil { endpoint.isKnown = true }
-        if verdict != .delivered, let result {
+        if result.status != nil { endpoint.isKnown = true }
+        if verdict != .delivered {
+            tally.attempts[name, default: 0] += 1
             endpoint.trouble.lastFailure = DeliveryStatus.Failure(time: attempt.startedAt, result: result)
         }
         let (failures, since) = (endpoint.health.failures, endpoint.health.failingSince)
-        let next = take(verdict, endpoint, attempt, status, at: now)
-        if (failures == 0) != (endpoint.health.failures == 0) { logTurn(endpoint, name, status, since: since) }
+        let next = take(verdict, endpoint, attempt, result.status, at: now)
+        if (failures == 0) != (endpoint.health.failures == 0) { logTurn(endpoint, name, result.status, since: since) }
         return (attempt, next)
     }
 
@@ -172,7 +170,11 @@ extension DeliveryState {
         endpoint.trouble.lastFailureAt = now.monotonic
         if case .patience = wait {} else { endpoint.fails(at: now, since: attempt.startedAt, pace) }
         let next = now.monotonic + delay.nanoseconds
-        hold(endpoint, attempt, begun, until: next, status, at: now)
+        if isExhausted(endpoint, attempt, begun, at: next) {
+            giveUp(endpoint, attempt, "exhausted", status, at: now)
+        } else {
+            release(endpoint, attempt, until: next)
+        }
         if isMessagesOwn(endpoint, status) {
             endpoint.health.failures = min(endpoint.health.failures, 4)
         } else {
@@ -190,21 +192,11 @@ extension DeliveryState {
         return (400..<500).contains(status) && status != 429 && endpoint.health.failures < 5
     }
 
-    /// Keeps the message for later, or moves it to the dead letters when its time is over.
-    private mutating func hold(
-        _ endpoint: Endpoint, _ attempt: Attempt, _ begun: Try?, until next: UInt64, _ status: Int?,
-        at now: Moment
-    ) {
-        let isOver =
-            if attempt.heard == nil {
-                attempt.number >= Endpoint.maxNoticeAttempts
-            } else if let begun, endpoint.mode == .all || endpoint.mode == .fifo(onExhaustion: .advance) {
-                next > begun.firstAt + configuration.pace.versionWindow.nanoseconds
-            } else {
-                false
-            }
-        if isOver { return giveUp(endpoint, attempt, "exhausted", status, at: now) }
-        release(endpoint, attempt, until: next)
+    /// Whether the message's time is over at its next attempt, so that it becomes a dead letter.
+    private func isExhausted(_ endpoint: Endpoint, _ attempt: Attempt, _ begun: Try?, at next: UInt64) -> Bool {
+        if attempt.heard == nil { return attempt.number >= Endpoint.maxNoticeAttempts }
+        guard let begun, endpoint.mode == .all || endpoint.mode == .fifo(onExhaustion: .advance) else { return false }
+        return next > begun.firstAt + configuration.pace.versionWindow.nanoseconds
     }
 
     private mutating func giveUp(
@@ -274,25 +266,29 @@ extension DeliveryState {
         var data = data
         data["webhook"] = .string(subject.id.description)
         data["url"] = .string(subject.webhook.url.withoutQuery)
-        tell(type, to: .webhookOperations, of: subject.webhook.project, data, but: subject.number, at: now)
+        let event = event(type, in: subject.webhook.project, data, at: now)
+        tell(event, to: .webhookOperations, but: subject.number, at: now)
     }
 
     /// A release changed.
     ///
     /// - Parameter type: for example `release.paused`.
     mutating func changed(_ type: String, releaseIn project: ProjectID, _ data: JSONObject, at now: Moment) {
-        tell(type, to: .releaseOperations, of: project, data, but: nil, at: now)
+        tell(event(type, in: project, data, at: now), to: .releaseOperations, but: nil, at: now)
+    }
+
+    private mutating func event(
+        _ type: String, in project: ProjectID, _ data: JSONObject, at now: Moment
+    ) -> Delivery.OperationalEvent {
+        let nonce = Epoch.random(using: &random).description
+        return .init(type: type, project: project, time: now.wall, nonce: nonce, data: .object(data))
     }
 
     private mutating func tell(
-        _ type: String, to topic: TopicName, of project: ProjectID, _ data: JSONObject, but subject: Int?,
-        at now: Moment
+        _ event: Delivery.OperationalEvent, to topic: TopicName, but subject: Int?, at now: Moment
     ) {
-        let nonce = Epoch.random(using: &random).description
-        let event = Delivery.OperationalEvent(
-            type: type, project: project, time: now.wall, nonce: nonce, data: .object(data))
         for number in endpoints.hearers.sorted() where number != subject {
-            guard let endpoint = endpoints[number], endpoint.webhook.project == project,
+            guard let endpoint = endpoints[number], endpoint.webhook.project == event.project,
                 endpoint.webhook.topics.contains(topic)
             else { continue }
             if endpoint.notices.queue.count >= Endpoint.maxNotices {

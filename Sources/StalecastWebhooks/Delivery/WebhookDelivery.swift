@@ -16,7 +16,6 @@ package final class WebhookDelivery: Sendable {
     let formatter: any AttemptFormatter
     let history: @Sendable (Scope, CommitSequence, _ limit: Int) -> [TemplateChange]
     private let loop: DeliveryLoop
-    private let startSpread: Duration
     /// The topics that are about a scope.
     private let bound: Set<TopicName>
     private let opened = Timestamp.now()
@@ -43,7 +42,6 @@ package final class WebhookDelivery: Sendable {
         self.engine = engine
         self.formatter = formatter
         self.history = history
-        startSpread = configuration.pace.startSpread
         bound = Set(routes.lazy.filter { !$0.scopes.isEmpty }.map(\.name))
         let state = DeliveryState(configuration, routes: routes, random: SystemRandomNumberGenerator())
         loop = DeliveryLoop(state, engine, formatter, journal, history, logger)
@@ -64,11 +62,10 @@ package final class WebhookDelivery: Sendable {
         let known =
             image.needsAll(webhooks, bound: bound)
             ? Set(changes.map(\.scope)).sorted().flatMap { history($0, 0, Self.maxStored) } : changes
-        let spread = min(startSpread.nanoseconds, UInt64(webhooks.count) * 2_000_000)
         let opened = opened
         if !webhooks.isEmpty { expectReceivers() }
         perform { loop in
-            loop.take { $0.begin(webhooks, known, image, opened: opened, spread: spread, at: DeliveryLoop.now) }
+            loop.take { $0.begin(webhooks, known, image, opened: opened, at: DeliveryLoop.now) }
             loop.sweep()
         }
     }
@@ -94,8 +91,7 @@ package final class WebhookDelivery: Sendable {
 
     /// Delivers from now on to these, as the image says.
     func adopt(_ webhooks: [Webhook], _ image: DeliveryImage) {
-        let spread = min(startSpread.nanoseconds, UInt64(webhooks.count) * 2_000_000)
-        perform { loop in loop.take { $0.adopted(webhooks, image, spread: spread, at: DeliveryLoop.now) } }
+        perform { loop in loop.take { $0.adopted(webhooks, image, at: DeliveryLoop.now) } }
     }
 
     /// Begins nothing more for these, and returns when nothing is under way.

@@ -90,7 +90,7 @@ extension DeliveryModel {
         let id = attempt.webhook.id
         let isOwn = webhooks.contains { $0.id == id && receiver($0) == receiver(attempt.webhook) }
         let before = state.status(of: id, at: now)?.state.name
-        _ = state.finished(attempt.id, verdict, status: status, named: "any", at: now)
+        _ = state.finished(attempt.id, verdict, AttemptResult(status: status, name: "any"), at: now)
         guard let change = attempt.heard?.change else { return }
         let key = Key(webhook: id, scope: change.scope)
         if !isOwn, before != "disabled", state.status(of: id, at: now)?.state.name == "disabled" {
@@ -270,7 +270,7 @@ extension DeliveryModel {
         state = DeliveryState(Self.configuration, routes: routes, random: SeededRandom(seed: random.next()))
         let remembered = image.needsAll(webhooks, bound: Set(routes.map(\.name))) ? Int.max : 1 + below(20)
         let changes = Self.scopes.flatMap { (store[$0] ?? []).suffix(remembered) }
-        state.begin(webhooks, changes, image, opened: now.wall, spread: 0, at: now)
+        state.begin(webhooks, changes, image, opened: now.wall, at: now)
         for webhook in webhooks { begin(webhook) }
     }
 

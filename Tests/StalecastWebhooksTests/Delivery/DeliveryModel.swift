@@ -81,7 +81,7 @@ struct DeliveryModel {
         state = DeliveryState(Self.configuration, routes: [], random: SeededRandom(seed: seed &+ 1))
         routes = Self.routes(withBeta: true)
         state = DeliveryState(Self.configuration, routes: routes, random: SeededRandom(seed: seed &+ 2))
-        state.begin([], [], image, opened: now.wall, spread: 0, at: now)
+        state.begin([], [], image, opened: now.wall, at: now)
         for _ in 0..<3 { add() }
     }
 

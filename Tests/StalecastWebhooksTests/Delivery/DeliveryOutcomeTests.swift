@@ -65,7 +65,7 @@ import Testing
         var state = DeliveryState(DeliveryConfiguration(path: ""), routes: [route], random: SeededRandom(seed: 1))
         var now = Moment(monotonic: 1, wall: .now())
         let stage = try DeliveryFixture()
-        state.begin([webhook], [], DeliveryImage(), opened: now.wall, spread: 0, at: now)
+        state.begin([webhook], [], DeliveryImage(), opened: now.wall, at: now)
         state.announced(stage.commit(), at: 1)
         var lines: [String] = []
         for verdict in [Verdict.failed(.backoff), .failed(.backoff), .failed(.backoff), .delivered] {
@@ -76,7 +76,7 @@ import Testing
                 for case .start(let attempt) in state.takeActions() { started = attempt }
             }
             let attempt = try #require(started)
-            _ = state.finished(attempt.id, verdict, status: 500, named: "5xx", at: now)
+            _ = state.finished(attempt.id, verdict, AttemptResult(status: 500, name: "5xx"), at: now)
             for case .log(_, let message, let metadata) in state.takeActions() {
                 lines.append("\(message)")
                 #expect(metadata["host"] == "secret.example" && !"\(metadata)".contains("token"))

@@ -252,7 +252,7 @@ import Testing
             var paused = webhook
             paused.isPaused = true
             let now = Moment(monotonic: 1, wall: .now())
-            state.begin([], changes, DeliveryImage(), opened: now.wall, spread: 0, at: now)
+            state.begin([], changes, DeliveryImage(), opened: now.wall, at: now)
             state.installed(paused, at: 1)
             // Twice, the older half last: neither order costs more.
             let sequences = changes.map(\.sequence)
