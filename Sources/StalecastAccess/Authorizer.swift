@@ -34,17 +34,28 @@ package final class Authorizer: Sendable {
     /// True while rules exist for which a certificate need be read.
     package var takesCertificates: Bool { hasCertificates.load(ordering: .relaxed) }
 
-    /// Principal of these credentials. Without any it is anonymous at Edge, and refused at Control.
-    ///
-    /// - Throws: ``Denial/unverified`` at Edge for a token that ``token(in:)`` shows and that was not verified yet.
+    /// Answer about credentials that are not refused.
+    package enum Authentication: Sendable, Equatable {
+        case known(Principal)
+        /// Only at Edge: a token, a ticket or a question to the hook that must be verified first, off the loop.
+        case unverified
+    }
+
+    /// Like ``authenticate(_:at:)``, for callers that have verified what must be verified.
     package func admit(_ credentials: Credentials, at listener: Listener) throws(Denial) -> Principal {
+        guard case .known(let principal) = try authenticate(credentials, at: listener) else { throw .notReady }
+        return principal
+    }
+
+    /// Principal of these credentials. Without any it is anonymous at Edge, and refused at Control.
+    package func authenticate(_ credentials: Credentials, at listener: Listener) throws(Denial) -> Authentication {
         if let question = credentials.question, listener == .edge {
-            return try hook.admit(question, credentials.verdict)
+            return try hook.authenticate(question, credentials.verdict)
         }
-        if credentials.ticket != nil { return try admitTicket(of: credentials, at: listener) }
+        if credentials.ticket != nil { return try authenticateTicket(of: credentials, at: listener) }
         if case .signedIn(let token)? = credentials.verdict {
             guard listener == .control else { throw .malformed }
-            return try tokens.verify(token)
+            return .known(try tokens.verify(token))
         }
         let now = clock()
         let found = try state.withLock { state throws(Denial) -> Found in
@@ -61,23 +72,25 @@ package final class Authorizer: Sendable {
             return try state.admit(credential, at: listener, plain, now)
         }
         switch found {
-        case .principal(let principal): return principal
+        case .principal(let principal): return .known(principal)
         case .token(let text, let digest):
-            if let known = tokens.known(digest) { return known }
-            if listener == .control { return try tokens.verify(text) }
+            if let known = tokens.known(digest) { return .known(known) }
+            if listener == .control { return .known(try tokens.verify(text)) }
             switch credentials.verdict {
             case .refused(let denial)?: throw denial
             // Its token was verified a moment ago, but so many others came that the cache has dropped it.
             case .good?, .redeemed?, .signedIn?: throw .notReady
-            case nil: throw tokens.refusal(of: digest) ?? (tokens.isEmpty ? .unknownIssuer : .unverified)
+            case nil:
+                if let denial = tokens.refusal(of: digest) ?? (tokens.isEmpty ? .unknownIssuer : nil) { throw denial }
+                return .unverified
             }
         }
     }
 
     /// Principal that asked for the ticket, with its present grants.
-    ///
-    /// - Throws: ``Denial/unverified`` for a ticket that was not redeemed yet.
-    private func admitTicket(of credentials: Credentials, at listener: Listener) throws(Denial) -> Principal {
+    private func authenticateTicket(
+        of credentials: Credentials, at listener: Listener
+    ) throws(Denial) -> Authentication {
         var others = credentials
         others.ticket = nil
         guard others.isEmpty else { throw .ambiguous }
@@ -85,9 +98,9 @@ package final class Authorizer: Sendable {
         switch credentials.verdict {
         case .redeemed(let ticket)?:
             guard let principal = currentPrincipal(of: ticket.principal) else { throw .revoked }
-            return principal
+            return .known(principal)
         case .refused(let denial)?: throw denial
-        case .good?, .signedIn?, nil: throw .unverified
+        case .good?, .signedIn?, nil: return .unverified
         }
     }
 

@@ -163,12 +163,14 @@ package final class CallerHook: Sendable {
     }
 
     /// Principal of an answered question. With a `verdict` the answer is new, so its age is not checked.
-    func admit(_ digest: SecretDigest, _ verdict: Credentials.Verdict?) throws(Denial) -> Principal {
+    func authenticate(
+        _ digest: SecretDigest, _ verdict: Credentials.Verdict?
+    ) throws(Denial) -> Authorizer.Authentication {
         if case .refused(let denial)? = verdict { throw denial }
-        guard verdict == .good else { throw .unverified }
+        guard verdict == .good else { return .unverified }
         let now = clock()
         guard let principal = state.withLock({ $0.callers.latest(of: digest, at: now) }) else { throw .notReady }
-        return principal
+        return .known(principal)
     }
 
     func currentPrincipal(of number: Int32) -> Principal? {

@@ -102,8 +102,6 @@ package enum Denial: String, Error, Sendable, CaseIterable {
     case notReady = "not_ready"
     /// Too many bad ones from one address.
     case overRate = "over_rate"
-    /// A token that must be verified first, off the loop; no caller is refused for it.
-    case unverified
 
     /// 400, 401, 403, 429 or 503.
     package var status: Int {
@@ -111,7 +109,7 @@ package enum Denial: String, Error, Sendable, CaseIterable {
         case .ambiguous: 400
         case .notGranted: 403
         case .overRate: 429
-        case .notReady, .unverified: 503
+        case .notReady: 503
         default: 401
         }
     }

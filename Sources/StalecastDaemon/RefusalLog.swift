@@ -148,7 +148,7 @@ extension Authorizer.RefusedKind {
             case .wrongAudience: "a token for another audience"
             case .badClaims: "a token with claims that cannot be read"
             case .tooLong: "a token that is valid for too long"
-            case .notReady, .unverified: "a token that cannot be verified yet"
+            case .notReady: "a token that cannot be verified yet"
             case .overRate: "too many bad credentials from one address"
             }
         return "\(listener.rawValue): \(words)" + (isEnforced ? "" : AuditSentence.observedOnly)

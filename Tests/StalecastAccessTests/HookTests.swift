@@ -70,7 +70,7 @@ import Testing
     @Test func nobodyIsAdmittedWithoutALook() throws {
         let asked = try question("a")
         answering(200, Self.yes + "}")
-        #expect(authorizer.denial(credentials(asked, nil)) == .unverified)
+        #expect(try authorizer.authenticate(credentials(asked, nil), at: .edge) == .unverified)
         #expect(authorizer.denial(credentials(asked, .good)) == .notReady)
         #expect(authorizer.denial(credentials(asked, .refused(.unknown))) == .unknown)
         #expect(authorizer.denial(credentials(asked, .good), at: .control) == .missing)

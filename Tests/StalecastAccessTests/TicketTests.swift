@@ -85,7 +85,8 @@ import Testing
         #expect(authorizer.denial(redeemed(try made()), at: .control) == .malformed)
         var unseen = Credentials()
         unseen.ticket = try made()
-        #expect(authorizer.denial(unseen) == .unverified)
+        #expect(try authorizer.authenticate(unseen, at: .edge) == .unverified)
+        #expect(authorizer.denial(unseen) == .notReady)
         #expect(authorizer.unknownToken(in: unseen) == nil)
     }
 

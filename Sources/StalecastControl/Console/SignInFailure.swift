@@ -71,7 +71,7 @@ struct SignInFailure: Error {
             case .expired, .notYet, .tooLong:
                 "\(issuer)'s clock and this daemon's differ, or its token is good for longer than maxLifetime. The "
                     + "operator should compare the clocks."
-            case .notReady, .unverified, .unknownKey:
+            case .notReady, .unknownKey:
                 "The keys of \(issuer) are not here yet. Try again in a minute; when it stays so, the operator should "
                     + "check jwks in auth.issuers."
             case .wrongAlgorithm, .badSignature:

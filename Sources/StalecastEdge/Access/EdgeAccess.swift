@@ -62,36 +62,46 @@ package struct AdmittedTopics {
 }
 
 extension EdgeSettings {
+    /// Like ``decide(_:on:counts:)``, for requests whose token was verified.
+    package func admit(_ request: StreamRequest, on board: TopicBoard, counts: Bool) throws(GoogleError)
+        -> AdmittedTopics
+    {
+        guard let topics = try decide(request, on: board, counts: counts) else { throw .denied(.notReady) }
+        return topics
+    }
+
     /// Decides which topics a request may hear, by their decoded and resolved names. A refusal does not show which
     /// topics exist.
     ///
     /// - Parameter counts: false for a request that was decided before, so that its refusal is counted once.
-    package func admit(_ request: StreamRequest, on board: TopicBoard, counts: Bool) throws(GoogleError)
-        -> AdmittedTopics
-    {
-        var admitted = try decide(request, on: board, counts: counts)
-        admitted.apiKey = APIKeys.mark(request.credentials.plainKey)
-        if board.isSplit { admitted.known = board.seats(of: admitted.known, for: request.clientKey) }
-        return admitted
+    /// - Returns: nil while the token is unverified.
+    func decide(_ request: StreamRequest, on board: TopicBoard, counts: Bool) throws(GoogleError) -> AdmittedTopics? {
+        let isEnforced = access.mode == .enforce
+        let decided = try isEnforced ? permitted(request, on: board, counts: counts) : open(request, on: board, counts)
+        guard var topics = decided else { return nil }
+        topics.apiKey = APIKeys.mark(request.credentials.plainKey)
+        if board.isSplit { topics.known = board.seats(of: topics.known, for: request.clientKey) }
+        return topics
     }
 
     /// Whether something changed that may have taken a running stream's right from it.
     func mayRevoke(after former: EdgeSettings) -> Bool { access != former.access || keys != former.keys }
 
-    private func decide(
-        _ request: StreamRequest, on board: TopicBoard, counts: Bool
-    ) throws(GoogleError) -> AdmittedTopics {
-        if access.mode == .enforce { return try permitted(request, on: board, counts: counts) }
+    /// Decides in the modes `off` and `observe`, in which grants refuse no request.
+    private func open(
+        _ request: StreamRequest, on board: TopicBoard, _ counts: Bool
+    ) throws(GoogleError) -> AdmittedTopics? {
         try keys.check(request.credentials.plainKey)
         let (known, unknown) = try request.topics(on: board)
         var admitted = AdmittedTopics(known: known, unknown: unknown)
         if access.mode == .observe {
             do throws(GoogleError) {
+                let topics = try permitted(request, on: board, counts: counts)
+                if topics == nil, counts, request.credentials.verdict == nil { return nil }
                 // Kept for a reload that enforces: it must end only streams whose credential is not enough.
-                admitted.principal = try permitted(request, on: board, counts: counts).principal
+                admitted.principal = topics?.principal ?? 0
             } catch {
-                // Mode `observe` ignores a refusal. Only an unverified token is reported, so that it is verified once.
-                if counts, request.credentials.verdict == nil, error == .denied(.unverified) { throw error }
+                // Mode `observe` ignores a refusal, but has an unverified token verified once.
             }
         }
         return admitted
@@ -99,8 +109,9 @@ extension EdgeSettings {
 
     private func permitted(
         _ request: StreamRequest, on board: TopicBoard, counts: Bool
-    ) throws(GoogleError) -> AdmittedTopics {
-        let principal = try principal(request.credentials, counts: counts, of: request.words)
+    ) throws(GoogleError) -> AdmittedTopics? {
+        let found = try authenticate(request.credentials, counts: counts, of: request.words)
+        guard case .known(let principal) = found else { return nil }
         func refused(_ reason: Denial) -> GoogleError { deny(reason, request.credentials, counts, request.words) }
         if case .redeemed(let ticket)? = request.credentials.verdict, !ticket.opens(request, on: board) {
             throw refused(.notGranted)
@@ -122,7 +133,8 @@ extension EdgeSettings {
     ) throws(GoogleError) {
         if access.mode == .off { return try keys.check(credentials.plainKey) }
         do throws(GoogleError) {
-            let principal = try principal(credentials, counts: true, of: words())
+            let found = try authenticate(credentials, counts: true, of: words())
+            guard case .known(let principal) = found else { throw .denied(.notReady) }
             if !isPermitted(principal) { throw deny(.notGranted, credentials, true, words()) }
         } catch {
             if access.mode == .enforce { throw error }
@@ -144,23 +156,18 @@ extension EdgeSettings {
         if access.mode == .off { return true }
         // Refused: false.
         guard let principal = try? access.authorizer?.admit(credentials, at: .edge) else { return false }
-        let isNobody = principal.kind == .anonymous && principal.grants.isEmpty
-        return !isNobody && principal.may(.fetch, in: scope)
+        return !principal.isNobody && principal.may(.fetch, in: scope)
     }
 
-    private func principal(
+    private func authenticate(
         _ credentials: Credentials, counts: Bool, of words: @autoclosure () -> String
-    ) throws(GoogleError) -> Principal {
+    ) throws(GoogleError) -> Authorizer.Authentication {
         guard let authorizer = access.authorizer else { throw .denied(.missing) }
-        let reason: Denial
         do throws(Denial) {
-            let principal = try authorizer.admit(credentials, at: .edge)
-            guard principal.kind == .anonymous, principal.grants.isEmpty else { return principal }
-            reason = .missing
-        } catch {
-            reason = error
-        }
-        throw deny(reason, credentials, counts, words())
+            let found = try authorizer.authenticate(credentials, at: .edge)
+            if case .known(let principal) = found, principal.isNobody { throw .missing }
+            return found
+        } catch { throw deny(error, credentials, counts, words()) }
     }
 
     /// Counts a refusal that was decided outside this extension.
@@ -171,7 +178,7 @@ extension EdgeSettings {
     private func deny(
         _ reason: Denial, _ credentials: Credentials, _ counts: Bool, _ words: @autoclosure () -> String
     ) -> GoogleError {
-        if counts, reason != .unverified {
+        if counts {
             access.authorizer?.count(
                 reason, at: .edge, isEnforced: access.mode == .enforce, credentials, of: words())
         }
@@ -202,6 +209,9 @@ extension GoogleError {
 }
 
 extension Principal {
+    /// Whether it is anonymous, where anonymous callers have no grant.
+    fileprivate var isNobody: Bool { kind == .anonymous && grants.isEmpty }
+
     /// Whether it may hear a topic, which is of one scope.
     func may(_ action: AccessAction, topic: Topic) -> Bool {
         may(action, in: topic.scope, topic.isInvalidation ? .all : .named(topic.name))

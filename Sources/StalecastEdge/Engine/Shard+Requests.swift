@@ -94,9 +94,13 @@ extension Shard {
         request.address = slot.pointee.client.address
         let topics: AdmittedTopics
         do throws(GoogleError) {
-            topics = try settings.admit(request, on: board, counts: settings.access.mode == .observe)
+            let decided = try settings.decide(request, on: board, counts: settings.access.mode == .observe)
+            guard let decided else {
+                if seen.isLookedAt || !verifyToken(index, request.credentials) { giveToFront(index) }
+                return
+            }
+            topics = decided
         } catch {
-            if !seen.isLookedAt, error == .denied(.unverified), verifyToken(index, request.credentials) { return }
             // The Front refuses, and counts it.
             return giveToFront(index)
         }
