@@ -73,7 +73,7 @@ import Testing
     @Test func namesAreUniqueWithinAProject() {
         let entry = "{name: w, url: \"https://w.example\", secretFiles: [s]}"
         let found = problems("webhooks: {receivers: [\(entry), \(entry)]}")
-        #expect(found.count == 1 && found[0].contains("w is there already"), "\(found)")
+        #expect(found.count == 1 && found[0].contains("w is already webhooks.receivers[0]"), "\(found)")
     }
 
     @Test(arguments: ["10.0.0.0/33", "10.0.0.1/8", "localhost", "::1/129"])

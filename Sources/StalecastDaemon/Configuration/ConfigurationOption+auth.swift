@@ -13,12 +13,12 @@ extension ConfigurationOption {
         ConfigurationOption(
             entries: "auth.anonymous", \.auth.anonymous, grantFields, .live,
             "What callers of Edge may do who present no credential, where auth.mode is enforce.",
-            spell: { $0.json.text() }, read: { $1.readAnonymous($0) }),
+            spell: { $0.json.text() }, read: { $1.grant($0) }),
         ConfigurationOption(
             entries: "auth.keys", \.auth.keys, keyFields, .live,
             "API keys known by their hash; `stalecast keys generate` prints an entry. More are made with `stalecast keys "
                 + "create`.",
-            spell: { "{name: \($0.name), id: \($0.configuredID)}" }, read: { $1.readKeys($0) }),
+            spell: { "{name: \($0.name), id: \($0.configuredID)}" }, read: { $1.key($0) }),
         issuers,
         ConfigurationOption(
             entries: "auth.certificates", \.auth.certificates,
@@ -28,7 +28,7 @@ extension ConfigurationOption {
                     "Certificates with such a name (subjectAltName); * is any text, slashes and dots too.")
             ] + grantFields, .live,
             "What clients may do who show a certificate of tls.clientAuthorities, and no other credential.",
-            spell: { $0.grant.json.text() }, read: { $1.readCertificates($0) }),
+            spell: { $0.grant.json.text() }, read: { $1.certificateRule($0) }),
         ConfigurationOption(
             list: "auth.allowedAddresses", \.auth.allowedAddresses, .addressRange, .restart,
             "Addresses of key sets and of the hook that are not public, such as a cluster's API server."),
@@ -56,19 +56,19 @@ extension ConfigurationOption {
                 "The hash of the whole key, or of two while one takes the place of the other."),
         ] + grantFields + [
             EntryField(
-                "notBefore, expires", "time such as 2027-01-31T00:00:00Z; may be left out",
+                optional: "notBefore, expires", "time such as 2027-01-31T00:00:00Z",
                 "When it is good.")
         ]
 
     static let grantFields = [
         EntryField(
-            "role", "viewer, publisher or operator; may be left out",
+            optional: "role", "viewer, publisher or operator",
             "A bundle of actions at Control: read; read and publish; all."),
         EntryField(
-            "actions", "list of watch, fetch, read, publish, manage, operate; may be left out",
+            optional: "actions", "list of watch, fetch, read, publish, manage, operate",
             "Actions beside those of the role; watch and fetch are Edge's."),
         EntryField(
-            "projects, namespaces, topics", "lists of names or patterns with * and ?; may be left out: any",
+            optional: "projects, namespaces, topics", "lists of names or patterns with * and ?", or: "any",
             "What the actions may be done to."),
     ]
 }
@@ -78,45 +78,12 @@ extension AccessKey {
 }
 
 extension ConfigurationReading {
-    /// Names of ``ConfigurationOption/grantFields``.
-    static let grantKeys = ["role", "actions", "projects", "namespaces", "topics"]
-
-    /// Reads the list under `auth.anonymous`.
-    mutating func readAnonymous(_ node: Node) {
-        configuration.auth.anonymous = entries(of: node, at: "auth.anonymous").compactMap { path, entry in
-            self.entry(entry, at: path, required: [], optional: Self.grantKeys).flatMap { grant($0) }
-        }
+    fileprivate mutating func certificateRule(_ entry: Entry) -> ClientCertificate.Rule? {
+        guard let name = value("san", of: entry, parse: certificateName), let grant = grant(entry) else { return nil }
+        return ClientCertificate.Rule(name: Glob(name), grant: grant)
     }
 
-    /// Reads the list under `auth.certificates`; entries with problems are noted and left out.
-    mutating func readCertificates(_ node: Node) {
-        configuration.auth.certificates = entries(of: node, at: "auth.certificates").compactMap { path, entry in
-            guard let entry = self.entry(entry, at: path, required: ["san"], optional: Self.grantKeys),
-                let name = value("san", of: entry, parse: certificateName), let grant = grant(entry)
-            else { return nil }
-            return ClientCertificate.Rule(name: Glob(name), grant: grant)
-        }
-    }
-
-    /// Reads the list under `auth.keys`; every problem is noted, entries with problems are left out.
-    mutating func readKeys(_ node: Node) {
-        var keys: [AccessKey] = []
-        var taken: [String: String] = [:]
-        for (path, entry) in entries(of: node, at: "auth.keys") {
-            guard let key = key(entry, at: path) else { continue }
-            if let first = taken.updateValue(path, forKey: key.id) {
-                note("\(path).id: \(key.configuredID) is already \(first)", at: "\(path).id")
-            }
-            keys.append(key)
-        }
-        configuration.auth.keys = keys
-    }
-
-    private mutating func key(_ entry: Node, at path: String) -> AccessKey? {
-        let optional = Self.grantKeys + ["notBefore", "expires"]
-        guard let entry = self.entry(entry, at: path, required: ["name", "id", "sha256"], optional: optional) else {
-            return nil
-        }
+    fileprivate mutating func key(_ entry: Entry) -> AccessKey? {
         let name = value("name", of: entry) { $0 }
         let id = value("id", of: entry, parse: keyID)
         let digests = values("sha256", of: entry, parse: digest)
@@ -125,17 +92,19 @@ extension ConfigurationReading {
         let expires = value("expires", of: entry, parse: time)
         guard let name, let id, let digests, let grant else { return nil }
         if digests.count > AccessKey.maxSecrets || name.utf8.count > 128 {
-            note("\(path): at most \(AccessKey.maxSecrets) hashes and 128 bytes of name", at: path)
+            note("\(entry.path): at most \(AccessKey.maxSecrets) hashes and 128 bytes of name", at: entry.path)
         }
-        return AccessKey(
+        let key = AccessKey(
             id: id.id, kind: id.kind, name: name, grants: [grant], secrets: digests.map { .init($0) },
             notBefore: notBefore, expiresAt: expires)
+        claim(key.configuredID, "id", of: entry)
+        return key
     }
 
     /// The fields of ``ConfigurationOption/grantFields``; nil, with a note, when they are no grant.
     mutating func grant(_ entry: Entry) -> Grant? {
         var lists: [String: [String]] = [:]
-        for name in Self.grantKeys.dropFirst() {
+        for name in ["actions", "projects", "namespaces", "topics"] {
             guard entry.fields[name] != nil else { continue }
             guard let texts = values(name, of: entry, parse: { $0 }) else { return nil }
             lists[name] = texts

@@ -8,7 +8,7 @@ extension ConfigurationOption {
     static let issuers = ConfigurationOption(
         entries: "auth.issuers", \.auth.issuers, issuerFields, .live,
         "Whose tokens (JWT) are taken at both listeners. Nothing of a token says how it is to be verified.",
-        spell: { "{name: \($0.name), issuer: \"\($0.issuer)\"}" }, read: { $1.readIssuers($0) })
+        spell: { "{name: \($0.name), issuer: \"\($0.issuer)\"}" }, read: { $1.issuer($0) })
 
     private static let issuerFields =
         [
@@ -25,62 +25,43 @@ extension ConfigurationOption {
                 "jwks", "file, or https URL",
                 "Its key set: read anew each 10 s from a file, each 10 min (or as its server says) from a URL."
             ),
-            EntryField("caFile", "file; may be left out", "Authorities of the URL's host."),
             EntryField(
-                "tokenFile", "file; may be left out",
+                optional: "caFile", "file", "Authorities of the URL's host."),
+            EntryField(
+                optional: "tokenFile", "file",
                 "A bearer token for the URL, such as a Kubernetes service account's."),
             EntryField(
-                "types", "list of texts; may be left out: [JWT, at+jwt, \"\"]",
+                optional: "types", "list of texts", or: "[JWT, at+jwt, \"\"]",
                 "What the header's typ may be; \"\" is a token without one."),
             EntryField(
-                "leeway", "duration, 0s to 5m; may be left out: 30s",
+                optional: "leeway", "duration, 0s to 5m", or: "30s",
                 "How far nbf and iat may lie ahead."),
             EntryField(
-                "maxLifetime", "duration, 1m to 30d; may be left out: 1d",
+                optional: "maxLifetime", "duration, 1m to 30d", or: "1d",
                 "The longest time from iat, or now, to exp."),
             EntryField(
-                "grantsInTokens", "true or false; may be left out: false",
+                optional: "grantsInTokens", "true or false", or: "false",
                 "Tokens say what they may do: in authorization_details (type \(TokenIssuer.detailType)) and in "
                     + "the claim stalecast, a list of grants."),
             EntryField(
-                "rules", "list of mappings; may be left out",
+                optional: "rules", "list of mappings",
                 "Grants by claims: when (a mapping of claims and patterns of their values, all must fit) and"
                     + " the keys of a grant, role, actions, projects, namespaces, topics."),
             EntryField(
-                "clientID", "text; may be left out",
+                optional: "clientID", "text",
                 "This daemon's name at the issuer: people can sign in to the console with it (OpenID Connect)."),
             EntryField(
-                "clientSecretFile", "file; may be left out",
+                optional: "clientSecretFile", "file",
                 "The client's secret there, in the first line; a public client has none."),
             EntryField(
-                "scopes", "list of texts; may be left out: [profile, email]",
+                optional: "scopes", "list of texts", or: "[profile, email]",
                 "What a sign-in asks for beside openid, such as groups."),
         ]
 }
 
 extension ConfigurationReading {
-    /// Reads the list under `auth.issuers`; every problem is noted. What is refused stays empty, or as it is by
-    /// default: the configuration of a reading with problems is not used.
-    mutating func readIssuers(_ node: Node) {
-        var issuers: [TokenIssuer] = []
-        for (path, entry) in entries(of: node, at: "auth.issuers") {
-            guard let issuer = issuer(entry, at: path) else { continue }
-            for (word, taken) in [
-                ("name", !issuer.name.isEmpty && issuers.contains { $0.name == issuer.name }),
-                ("issuer", !issuer.issuer.isEmpty && issuers.contains { $0.issuer == issuer.issuer }),
-            ] where taken { note("\(path).\(word) is another entry's already", at: "\(path).\(word)") }
-            issuers.append(issuer)
-        }
-        configuration.auth.issuers = issuers
-    }
-
-    private mutating func issuer(_ entry: Node, at path: String) -> TokenIssuer? {
-        let required = ["name", "issuer", "audiences", "algorithms", "jwks"]
-        let optional = [
-            "caFile", "tokenFile", "types", "leeway", "maxLifetime", "grantsInTokens", "rules", "clientID",
-            "clientSecretFile", "scopes",
-        ]
-        guard let entry = self.entry(entry, at: path, required: required, optional: optional) else { return nil }
+    /// Reads an issuer. Refused values stay empty or as they are by default: a configuration with problems is not used.
+    fileprivate mutating func issuer(_ entry: Entry) -> TokenIssuer {
         let name = value("name", of: entry, parse: issuerName)
         let iss = value("issuer", of: entry, parse: someText)
         let audiences = values("audiences", of: entry, parse: someText)
@@ -98,7 +79,10 @@ extension ConfigurationReading {
         issuer.maxLifetime = value("maxLifetime", of: entry, parse: life.parse) ?? issuer.maxLifetime
         readGrants(entry, into: &issuer)
         readSignIn(entry, into: &issuer)
-        check(issuer, at: path)
+        check(issuer, at: entry.path)
+        for (field, value) in [("name", name), ("issuer", iss)] {
+            if let value { claim(value, field, of: entry, among: field) }
+        }
         return issuer
     }
 
@@ -133,11 +117,9 @@ extension ConfigurationReading {
     }
 
     private mutating func rules(_ node: Node, at path: String) -> [TokenIssuer.Rule] {
-        entries(of: node, at: path).compactMap { path, entry in
-            guard let entry = self.entry(entry, at: path, required: ["when"], optional: Self.grantKeys) else {
-                return nil
-            }
-            let when = entry.fields["when"].flatMap { claims($0, at: "\(path).when") }
+        let fields = [EntryField("when", "mapping", "Claims.")] + ConfigurationOption.grantFields
+        return entries(of: node, at: path, fields).compactMap { entry in
+            let when = entry.fields["when"].flatMap { claims($0, at: "\(entry.path).when") }
             guard let grant = grant(entry), let when else { return nil }
             return TokenIssuer.Rule(when: when, grant: grant)
         }

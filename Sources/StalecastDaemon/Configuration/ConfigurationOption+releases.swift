@@ -10,41 +10,36 @@ extension ConfigurationOption {
             EntryField(
                 "scope", "PROJECT/NAMESPACE; unique", "The scope whose versions are released."),
             EntryField(
-                "default", "instant or staged; may be left out: instant",
+                optional: "default", "instant or staged", or: "instant",
                 "Whether a publish that does not say how reaches all clients at once, or in stages."),
             EntryField(
-                "stages", "list of percentages; may be left out: [1%, 10%, 50%, 100%]",
+                optional: "stages", "list of percentages", or: "[1%, 10%, 50%, 100%]",
                 "Shares of the clients, ascending; the last is 100%."),
             EntryField(
-                "every", "duration, 0s to 30d; may be left out: 5m",
+                optional: "every", "duration, 0s to 30d", or: "5m",
                 "How long a stage lasts; 0s waits for an operator after each."),
             EntryField(
-                "bake", "duration, 0s to 30d; may be left out: 10m",
+                optional: "bake", "duration, 0s to 30d", or: "10m",
                 "How long a version that all clients have can be taken back as a release."),
             EntryField(
-                "first", "list of names; may be left out: []",
+                optional: "first", "list of names", or: "[]",
                 "Ids of clients that belong to the first stage."),
             EntryField(
-                "anonymous", "last or address; may be left out: last",
+                optional: "anonymous", "last or address", or: "last",
                 "Clients that say no id are told with the last stage; address splits them by their addresses, "
                     + "which is right only where they fetch without an id too."),
             EntryField(
-                "gates", "mapping; may be left out", "Limits that stop a release."),
+                optional: "gates", "mapping", "Limits that stop a release."),
             EntryField(
-                "onTooLittle", "go or hold; may be left out: go",
+                optional: "onTooLittle", "go or hold", or: "go",
                 "Whether a release goes on where too few clients were told to judge."),
         ],
         .restart, "Scopes whose versions are released in stages, and how.",
         spell: { "{scope: \($0.scope), default: \($0.isStagedByDefault ? "staged" : "instant")}" },
-        read: { $1.readReleases($0) })
+        read: { $1.plan($0) })
 }
 
 extension ConfigurationReading {
-    mutating func readReleases(_ node: Node) {
-        var taken: [Scope: String] = [:]
-        configuration.releases = entries(of: node, at: "releases").compactMap { plan($1, at: $0, &taken) }
-    }
-
     /// Plans that would never be followed.
     mutating func checkReleases() {
         guard sound("releases", "sources.scopes", "projects") else { return }
@@ -64,26 +59,22 @@ extension ConfigurationReading {
         }
     }
 
-    private mutating func plan(_ entry: Node, at path: String, _ taken: inout [Scope: String]) -> ReleasePlan? {
-        let known = ["default"] + ReleasePolicy.members
-        guard let entry = self.entry(entry, at: path, required: ["scope"], optional: known) else { return nil }
+    fileprivate mutating func plan(_ entry: Entry) -> ReleasePlan? {
         let scope = value("scope", of: entry, parse: scope)
         let isStaged = value("default", of: entry, or: false, parse: isStagedWord)
-        let policy = policy(entry.fields.filter { ReleasePolicy.members.contains($0.key) }, at: path)
+        let policy = policy(entry)
         guard let scope, let isStaged, let policy else { return nil }
-        mentionedScopes.append(("\(path).scope", scope))
-        if let first = taken.updateValue(path, forKey: scope) {
-            note("\(path).scope: \(scope) is already \(first)", at: "\(path).scope")
-            return nil
-        }
+        mentionedScopes.append(("\(entry.path).scope", scope))
+        guard claim("\(scope)", "scope", of: entry) else { return nil }
         return ReleasePlan(scope: scope, policy: policy, isStagedByDefault: isStaged)
     }
 
-    private mutating func policy(_ fields: [String: Node], at path: String) -> ReleasePolicy? {
+    private mutating func policy(_ entry: Entry) -> ReleasePolicy? {
+        let fields = entry.fields.filter { ReleasePolicy.members.contains($0.key) }
         do throws(ReleasePolicy.Problem) {
             return try ReleasePolicy(json: .object(fields.reduce(into: [:]) { $0[$1.key] = Self.json($1.value) }))
         } catch {
-            note("\(path).\(error.description)", at: path)
+            note("\(entry.path).\(error.description)", at: entry.path)
             return nil
         }
     }

@@ -25,5 +25,5 @@ extension ConfigurationOption {
         .restart,
         "Scopes whose versions come from outside. They cannot be published to here.",
         spell: { "{scope: \($0.scope), kind: \($0.kind.rawValue)}" },
-        read: { $1.readFeeds($0) })
+        read: { $1.feed($0) })
 }

@@ -1,58 +1,53 @@
-import Yams
-
 extension ConfigurationOption {
     /// The rows of `edge.tls`.
-    static let edgeTLS = tls(
-        "edge.tls", \.edge.tls.certificate, \.edge.tls.key, \.edge.tls.others, \.edge.tls.clientAuthorities,
-        \.edge.tls.requireClientCertificate, flags: ("--tls-cert", "--tls-key")
-    ) { $1.configuration.edge.tls.others = $1.certificatePairs($0, at: "edge.tls.others") }
+    static let edgeTLS = tls("edge.tls", of: .edge, flags: ("--tls-cert", "--tls-key"))
 
     /// The rows of `control.tls`.
-    static let controlTLS = tls(
-        "control.tls", \.control.tls.certificate, \.control.tls.key, \.control.tls.others,
-        \.control.tls.clientAuthorities, \.control.tls.requireClientCertificate, flags: (nil, nil)
-    ) { $1.configuration.control.tls.others = $1.certificatePairs($0, at: "control.tls.others") }
+    static let controlTLS = tls("control.tls", of: .control, flags: (nil, nil))
 
     private static func tls(
-        _ section: String, _ certificate: OptionKey<String?>, _ key: OptionKey<String?>,
-        _ others: OptionKey<[Configuration.TLS.Pair]>, _ authorities: OptionKey<String?>, _ requires: OptionKey<Bool>,
-        flags: (certificate: String?, key: String?),
-        read: @escaping @Sendable (Node, inout ConfigurationReading) -> Void
+        _ section: String, of listener: Configuration.Listener, flags: (certificate: String?, key: String?)
     ) -> [ConfigurationOption] {
         [
             ConfigurationOption(
-                "\(section).certificate", certificate, .optionalFile, .restart, flag: flags.certificate,
+                "\(section).certificate", \.[tls: listener].certificate, .optionalFile, .restart,
+                flag: flags.certificate,
                 "PEM file of the server's certificate and its issuers after it; without it the listener speaks no TLS."),
             ConfigurationOption(
-                "\(section).key", key, .optionalFile, .restart, flag: flags.key,
+                "\(section).key", \.[tls: listener].key, .optionalFile, .restart, flag: flags.key,
                 "PEM file of its private key, not encrypted."),
             ConfigurationOption(
-                entries: "\(section).others", others,
+                entries: "\(section).others", \.[tls: listener].others,
                 [
                     EntryField("certificate", "file", "PEM file, as above."),
                     EntryField("key", "file", "PEM file of its key."),
                 ],
                 .restart, "Further certificates, for clients that ask for one of their DNS names (SNI).",
-                spell: { "{certificate: \($0.certificate), key: \($0.key)}" }, read: read),
+                spell: { "{certificate: \($0.certificate), key: \($0.key)}" }, read: { $1.certificatePair($0) }),
             ConfigurationOption(
-                "\(section).clientAuthorities", authorities, .optionalFile, .restart,
+                "\(section).clientAuthorities", \.[tls: listener].clientAuthorities, .optionalFile, .restart,
                 "PEM file of the authorities whose clients are let in (mTLS); without it no client is asked."),
             ConfigurationOption(
-                "\(section).requireClientCertificate", requires, .flag, .restart,
+                "\(section).requireClientCertificate", \.[tls: listener].requireClientCertificate, .flag, .restart,
                 "With clientAuthorities: false lets clients without a certificate in, but none with a wrong one."),
         ]
     }
 }
 
+extension Configuration {
+    fileprivate enum Listener { case edge, control }
+
+    fileprivate subscript(tls listener: Listener) -> TLS {
+        get { listener == .edge ? edge.tls : control.tls }
+        set { listener == .edge ? (edge.tls = newValue) : (control.tls = newValue) }
+    }
+}
+
 extension ConfigurationReading {
-    /// The entries of a list of certificates; those with problems are noted and left out.
-    fileprivate mutating func certificatePairs(_ node: Node, at path: String) -> [Configuration.TLS.Pair] {
-        entries(of: node, at: path).compactMap { path, entry in
-            guard let entry = self.entry(entry, at: path, required: ["certificate", "key"]) else { return nil }
-            let certificate = value("certificate", of: entry, parse: checkedPath)
-            let key = value("key", of: entry, parse: checkedPath)
-            guard let certificate, let key else { return nil }
-            return Configuration.TLS.Pair(certificate: certificate, key: key)
-        }
+    fileprivate mutating func certificatePair(_ entry: Entry) -> Configuration.TLS.Pair? {
+        let certificate = value("certificate", of: entry, parse: checkedPath)
+        let key = value("key", of: entry, parse: checkedPath)
+        guard let certificate, let key else { return nil }
+        return Configuration.TLS.Pair(certificate: certificate, key: key)
     }
 }

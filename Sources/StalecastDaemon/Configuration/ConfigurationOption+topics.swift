@@ -14,7 +14,7 @@ extension ConfigurationOption {
                 "scopes", "list of PROJECT/NAMESPACE, at least one",
                 "The scopes whose changes reach the topic."),
             EntryField(
-                "keys", "list of patterns with * and ?; may be left out: every change",
+                optional: "keys", "list of patterns with * and ?", or: "every change",
                 "Only versions that change a parameter matching one of these reach the topic."),
         ],
         .live,
@@ -24,31 +24,17 @@ extension ConfigurationOption {
             let scopes = topic.scopes.map(\.description).joined(separator: ", ")
             return "{name: \(topic.name), scopes: [\(scopes)], keys: \(topic.keys.map(\.description))}"
         },
-        read: { $1.readTopics($0) })
+        read: { $1.topic($0) })
 }
 
 extension ConfigurationReading {
-    /// Reads the list under `topics`; every problem is noted, entries with problems are left out. Whether the scopes
-    /// exist is checked when the projects are known.
-    mutating func readTopics(_ node: Node) {
-        var taken: [TopicName: String] = [:]
-        configuration.topics = entries(of: node, at: "topics").compactMap { topic($1, at: $0, &taken) }
-    }
-
-    /// - Parameter taken: the entries by name.
-    private mutating func topic(
-        _ entry: Node, at path: String, _ taken: inout [TopicName: String]
-    ) -> TopicBinding? {
-        guard let entry = self.entry(entry, at: path, required: ["name", "scopes"], optional: ["keys"]) else {
-            return nil
-        }
+    /// Whether the scopes exist is checked when the projects are known.
+    fileprivate mutating func topic(_ entry: Entry) -> TopicBinding? {
         let name = value("name", of: entry, parse: TopicName.init)
-        if let name, let first = taken.updateValue(path, forKey: name) {
-            note("\(path).name: topic \(name) is already \(first); join the two entries", at: "\(path).name")
-        }
+        if let name { claim("topic \(name)", "name", of: entry, "; join the two entries") }
         let scopes = values("scopes", of: entry, parse: scope)
         let keys = values("keys", of: entry, or: [], parse: KeyPattern.init)
-        mentionedScopes += (scopes ?? []).enumerated().map { ("\(path).scopes[\($0)]", $1) }
+        mentionedScopes += (scopes ?? []).enumerated().map { ("\(entry.path).scopes[\($0)]", $1) }
         guard let name, let scopes, let keys else { return nil }
         return TopicBinding(name: name, scopes: scopes, keys: keys)
     }

@@ -49,7 +49,7 @@ extension ConfigurationOption {
         entries: receiversPath, \.webhooks.receivers, ReceiverField.all, .live,
         "Webhooks of this file; more can be made with `stalecast webhooks add` or the API.",
         spell: { "{name: \($0.name), project: \($0.project)}" },
-        read: { $1.readReceivers($0) })
+        read: { $1.receiver($0) })
 }
 
 extension OptionKind<CIDR> {

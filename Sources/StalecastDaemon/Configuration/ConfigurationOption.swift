@@ -76,15 +76,28 @@ extension ConfigurationOption {
     }
 }
 
-/// A key of the mappings in a list such as `projects`.
+/// A key of the mappings in a list such as `projects`, or several that share their words.
 struct EntryField: Sendable {
+    /// Names, separated by a comma and a space.
     let name: String
     /// Shape and range, and whether it may be left out.
     let form: String
     let meaning: String
+    let isOptional: Bool
 
+    var names: [String] { name.split(separator: ", ").map(String.init) }
+
+    /// A required key.
     init(_ name: String, _ form: String, _ meaning: String) {
-        (self.name, self.form, self.meaning) = (name, form, meaning)
+        (self.name, self.form, self.meaning, isOptional) = (name, form, meaning, false)
+    }
+
+    /// A key that may be left out.
+    ///
+    /// - Parameter absent: value that it has then; empty for none. nil where `form` says it.
+    init(optional name: String, _ form: String, or absent: String? = "", _ meaning: String) {
+        let words = absent.map { "; may be left out" + ($0.isEmpty ? "" : ": \($0)") }
+        (self.name, self.form, self.meaning, isOptional) = (name, form + (words ?? ""), meaning, true)
     }
 }
 
@@ -117,15 +130,24 @@ extension ConfigurationOption {
         }
     }
 
-    /// A row whose value is a list of mappings, read by `read`.
-    init<Entry: Equatable & Sendable>(
-        entries path: String, _ key: OptionKey<[Entry]>, _ fields: [EntryField],
-        _ reload: ConfigurationOption.Reload, _ meaning: String, spell: @escaping @Sendable (Entry) -> String,
-        read: @escaping @Sendable (Node, inout ConfigurationReading) -> Void
+    /// A row whose value is a list of mappings. Each is read by `read`, which returns nil, with a note, for one that is
+    /// refused.
+    init<Element: Equatable & Sendable>(
+        entries path: String, _ key: OptionKey<[Element]>, _ fields: [EntryField],
+        _ reload: ConfigurationOption.Reload, _ meaning: String, spell: @escaping @Sendable (Element) -> String,
+        read: @escaping @Sendable (Entry, inout ConfigurationReading) -> Element?
     ) {
-        let spellAll: @Sendable ([Entry]) -> String = { "[" + $0.map(spell).joined(separator: ", ") + "]" }
+        let spellAll: @Sendable ([Element]) -> String = { "[" + $0.map(spell).joined(separator: ", ") + "]" }
         self.init(path, key, form: "list of mappings", reload, flag: nil, meaning, spell: spellAll) {
-            .entries(fields, read)
+            .entries(fields) { node, reading in
+                var elements: [Element] = []
+                for entry in reading.entries(of: node, at: path, fields) {
+                    guard let element = read(entry, &reading) else { continue }
+                    elements.append(element)
+                    reading.entryPaths[path, default: []].append(entry.path)
+                }
+                reading.configuration[keyPath: key] = elements
+            }
         }
     }
 

@@ -5,6 +5,7 @@ import StalecastWire
 extension ConfigurationReading {
     /// The checks that take more than one value. A check whose values were refused is left out: it would blame a default.
     mutating func checkAcrossOptions() {
+        checkProjects()
         checkPorts()
         checkBinds()
         checkTLS("edge", configuration.edge.tls)

@@ -11,7 +11,7 @@ extension ConfigurationReading {
         check("edge.tls", configuration.edge.tls)
         check("control.tls", configuration.control.tls)
         var credentials = TriggerCredentials()
-        for (path, feed) in zip(entryPaths.feeds, configuration.sources.scopes) {
+        for (path, feed) in zip(entryPaths["sources.scopes"] ?? [], configuration.sources.scopes) {
             check("\(path).serviceAccountFile", feed.firebase.serviceAccountFile) {
                 _ = try ServiceAccount(contentsOf: $0)
             }
@@ -22,7 +22,7 @@ extension ConfigurationReading {
                 check("\(path).triggerSecretFiles", file) { _ = try credentials.key($0) }
             }
         }
-        for (path, receiver) in zip(entryPaths.receivers, configuration.webhooks.receivers) {
+        for (path, receiver) in zip(entryPaths["webhooks.receivers"] ?? [], configuration.webhooks.receivers) {
             for file in receiver.secretFiles {
                 check("\(path).secretFiles", file) { _ = try Configuration.signingKey($0) }
             }

@@ -4,31 +4,14 @@ import StalecastWire
 import Yams
 
 extension ConfigurationReading {
-    /// Reads the list under `sources.scopes`; every problem is noted, entries with problems are left out. Whether the
-    /// scopes exist is checked when the projects are known.
-    mutating func readFeeds(_ node: Node) {
-        var feeds: [Configuration.Feed] = []
-        var taken: [Scope: String] = [:]
-        for (path, entry) in entries(of: node, at: "sources.scopes") {
-            guard let feed = feed(entry, at: path, &taken) else { continue }
-            feeds.append(feed)
-            entryPaths.feeds.append(path)
-        }
-        configuration.sources.scopes = feeds
-    }
-
-    /// - Parameter taken: the entries by scope.
-    private mutating func feed(
-        _ entry: Node, at path: String, _ taken: inout [Scope: String]
-    ) -> Configuration.Feed? {
-        let names = SourceField.all.map(\.name)
-        guard let entry = self.entry(entry, at: path, required: ["scope", "kind"], optional: names) else { return nil }
+    /// Reads an entry of `sources.scopes`. Whether the scope exists is checked when the projects are known.
+    mutating func feed(_ entry: Entry) -> Configuration.Feed? {
+        let path = entry.path
         let scope = value("scope", of: entry, parse: scope)
         let kind = value("kind", of: entry, parse: OptionKind<SourceKind>.choice.parse)
         if let scope {
             mentionedScopes.append(("\(path).scope", scope))
-            if let first = taken[scope] { note("\(path).scope: \(scope) is already \(first)", at: "\(path).scope") }
-            taken[scope] = taken[scope] ?? path
+            claim("\(scope)", "scope", of: entry)
         }
         // Which of the other keys mean something depends on the kind.
         guard let kind else { return nil }
@@ -49,7 +32,7 @@ extension ConfigurationReading {
     private mutating func read(
         _ name: String, _ node: Node, at path: String, into feed: inout Configuration.Feed
     ) -> Bool {
-        guard let field = SourceField.all.first(where: { $0.name == name && $0.kinds.contains(feed.kind) }) else {
+        guard let field = SourceField.all.first(where: { $0.entry.name == name && $0.kinds.contains(feed.kind) }) else {
             note("\(path) means nothing for kind \(feed.kind.rawValue); remove it", at: path)
             return false
         }

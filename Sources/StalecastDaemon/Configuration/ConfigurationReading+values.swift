@@ -85,22 +85,28 @@ extension ConfigurationReading {
     /// True for a list without elements.
     func entriesAreEmpty(_ node: Node) -> Bool { node.sequence?.isEmpty ?? false }
 
+    /// The mappings of a list; none, with a note, for what is no list or mapping.
+    mutating func entries(of node: Node, at path: String, _ fields: [EntryField]) -> [Entry] {
+        entries(of: node, at: path).compactMap { entry($1, at: $0, fields) }
+    }
+
     /// The fields of an entry by name; nil, with a note, if it is no mapping. Unknown fields and missing ones are
     /// noted, and do not keep the others from being read.
-    mutating func entry(
-        _ entry: Node, at path: String, required: [String], optional: [String] = []
-    ) -> Entry? {
+    private mutating func entry(_ entry: Node, at path: String, _ rows: [EntryField]) -> Entry? {
+        let known = rows.flatMap(\.names)
+        let required = rows.filter { !$0.isOptional }.flatMap(\.names)
         guard let mapping = entry.mapping else {
-            note("\(path) must be a mapping with \(required.joined(separator: " and ")), not \(entry.shape)", at: path)
+            let words = required.isEmpty ? "" : " with " + required.joined(separator: " and ")
+            note("\(path) must be a mapping\(words), not \(entry.shape)", at: path)
             return nil
         }
         var fields: [String: Node] = [:]
         for (key, value) in mapping {
             guard let name = keyName(key) else { continue }
             fields[name] = value
-            guard !(required + optional).contains(name) else { continue }
+            guard !known.contains(name) else { continue }
             place("\(path).\(name)", at: origin(of: key))
-            let nearest = nearestName(to: name, of: required + optional)
+            let nearest = nearestName(to: name, of: known)
             note("unknown key \(path).\(name)\(hint(at: nearest.map { "\(path).\($0)" }))", at: "\(path).\(name)")
         }
         for name in required where fields[name] == nil { note("\(path) has no \(name)", at: path) }

@@ -4,29 +4,12 @@ import StalecastWire
 import Yams
 
 extension ConfigurationReading {
-    /// Reads the list under `webhooks.receivers`; every problem is noted, entries with problems are left out. Whether
-    /// projects and topics exist is checked when both are known.
-    mutating func readReceivers(_ node: Node) {
-        var receivers: [Configuration.Receiver] = []
-        var taken: Set<String> = []
-        for (path, entry) in entries(of: node, at: "webhooks.receivers") {
-            guard let receiver = receiver(entry, at: path, &taken) else { continue }
-            receivers.append(receiver)
-            entryPaths.receivers.append(path)
-        }
-        configuration.webhooks.receivers = receivers
-    }
-
-    private mutating func receiver(
-        _ entry: Node, at path: String, _ taken: inout Set<String>
-    ) -> Configuration.Receiver? {
-        let known = ReceiverField.names
-        guard let entry = self.entry(entry, at: path, required: ["name"], optional: known) else { return nil }
+    /// Reads an entry of `webhooks.receivers`. Whether its project and topics exist is checked when both are known.
+    mutating func receiver(_ entry: Entry) -> Configuration.Receiver? {
+        let path = entry.path
         let name = value("name", of: entry, parse: receiverName)
         let project = value("project", of: entry, or: .demo, parse: ProjectID.init)
-        if let name, let project, !taken.insert("\(project)/\(name)").inserted {
-            note("\(path).name: \(name) is there already", at: "\(path).name")
-        }
+        if let name, let project { claim(name, "name", of: entry, among: "\(project)") }
         let topics = values("topics", of: entry, or: [.pushRC], parse: TopicName.init)
         if let project { mentionedTopics.append((path, project, topics ?? [])) }
         let secretFiles = values("secretFiles", of: entry, or: [], parse: checkedPath)

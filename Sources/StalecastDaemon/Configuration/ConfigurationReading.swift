@@ -8,8 +8,10 @@ struct ConfigurationReading {
     var mentionedScopes: [(path: String, scope: Scope)] = []
     /// Topics that receivers name, and the receivers' projects; checked when all topics are known.
     var mentionedTopics: [(path: String, project: ProjectID, topics: [TopicName])] = []
-    /// Paths of the entries of sources and of receivers that were not refused, in their order.
-    var entryPaths = (feeds: [String](), receivers: [String]())
+    /// Paths of the entries that were not refused, in their order, by the list's path.
+    var entryPaths: [String: [String]] = [:]
+    /// Paths of the entries that have a value of which there may be one only, by the list and the value.
+    private var claimed: [[String]: String] = [:]
     private(set) var problems: [ConfigurationProblem]
     /// Origins of values by key path: `edge.listen`, `topics[0].scopes[1]`.
     private(set) var origins: [String: ConfigurationProblem.Origin] = [:]
@@ -56,6 +58,24 @@ struct ConfigurationReading {
     /// Remembers where the value of `path` stands.
     mutating func place(_ path: String, at origin: ConfigurationProblem.Origin) {
         origins[path] = origin
+    }
+
+    /// Notes that another entry of the list has this value already.
+    ///
+    /// - Parameters:
+    ///   - group: entries that the value is unique among; empty for the whole list.
+    ///   - advice: end of the sentence.
+    /// - Returns: whether it is the first.
+    @discardableResult mutating func claim(
+        _ value: String, _ field: String, of entry: Entry, among group: String = "", _ advice: String = ""
+    ) -> Bool {
+        let place = [String(entry.path.prefix { $0 != "[" }), group, value]
+        guard let first = claimed[place] else {
+            claimed[place] = entry.path
+            return true
+        }
+        note("\(entry.path).\(field): \(value) is already \(first)\(advice)", at: "\(entry.path).\(field)")
+        return false
     }
 
     /// Sets the value of `option` by `read`, or notes why it was refused.

@@ -16,52 +16,51 @@ enum ReceiverField {
         ("verification", "verification.method", .text),
     ]
 
-    /// Fields for the reference text.
+    /// Words of all keys.
     static let all = [
         EntryField(
             "name", "1 to 64 characters of A-Z a-z 0-9 - _; unique in the project",
             "Its name; a renamed webhook is a new one."),
-        EntryField("project", "id; may be left out: demo", "The project it hears of."),
         EntryField(
-            "url", "http or https URL; may be left out for format fcm", "Where requests go."),
+            optional: "project", "id", or: "demo", "The project it hears of."),
         EntryField(
-            "topics", "list of names; may be left out: [PUSH_RC]",
+            optional: "url", "http or https URL; may be left out for format fcm", or: nil, "Where requests go."),
+        EntryField(
+            optional: "topics", "list of names", or: "[PUSH_RC]",
             "What it hears of; stalecast.webhooks brings messages about webhooks themselves, "
                 + "stalecast.releases those about releases."),
         EntryField(
-            "secretFiles", "list of files, at least one unless format is fcm",
+            optional: "secretFiles", "list of files, at least one unless format is fcm", or: nil,
             "Secrets (whsec_… or whsk_…, `stalecast webhooks new-secret` makes one): the current one first, those "
                 + "that still sign beside it after it."),
         EntryField(
-            "format", "standard (default), cloudevents-binary, cloudevents-structured or fcm",
+            optional: "format", "standard (default), cloudevents-binary, cloudevents-structured or fcm", or: nil,
             "What requests look like."),
         EntryField(
-            "mode", "latest (default), all, fifo or fifo-advance",
+            optional: "mode", "latest (default), all, fifo or fifo-advance", or: nil,
             "The newest version only, or every one; in order with fifo."),
-        EntryField("headers", "mapping of names and values", "Sent with every request."),
+        EntryField(optional: "headers", "mapping of names and values", or: nil, "Sent with every request."),
         EntryField(
-            "maxPerSecond", "number, 0.001 to 1000; may be left out: no limit",
+            optional: "maxPerSecond", "number, 0.001 to 1000", or: "no limit",
             "Attempts per second at most."),
         EntryField(
-            "timeout", "duration, 1s to 60s; may be left out: 15s",
+            optional: "timeout", "duration, 1s to 60s", or: "15s",
             "For one attempt; in a cluster 30s at most."),
         EntryField(
-            "minInterval", "duration, 0s to 1d; may be left out: 0s",
+            optional: "minInterval", "duration, 0s to 1d", or: "0s",
             "Between two deliveries of one scope."),
         EntryField(
-            "caFile, certificateFile, keyFile", "PEM files",
+            optional: "caFile, certificateFile, keyFile", "PEM files", or: nil,
             "A private authority, a client certificate with its key."),
         EntryField(
-            "addressProfile", "public or internal; may be left out: webhooks.addressProfile",
+            optional: "addressProfile", "public or internal", or: "webhooks.addressProfile",
             "Whether private networks may be called."),
         EntryField(
-            "serviceAccountFile, tokenUrl", "JSON file; URL",
+            optional: "serviceAccountFile, tokenUrl", "JSON file; URL", or: nil,
             "For format fcm: the service account's key, and where tokens are fetched if not at its token_uri."),
         EntryField(
-            "verification", "none (default), challenge or cloudevents",
+            optional: "verification", "none (default), challenge or cloudevents", or: nil,
             "Whether the receiver is asked for its consent first."),
-        EntryField("description", "at most 256 characters", "For people."),
+        EntryField(optional: "description", "at most 256 characters", or: nil, "For people."),
     ]
-
-    static let names: [String] = ["project", "topics", "secretFiles", "headers"] + scalars.map(\.key)
 }

@@ -4,10 +4,9 @@ import StalecastWire
 
 /// One key of an entry of `sources.scopes`: which kinds have it, how it is read, and the words for it.
 struct SourceField: Sendable {
-    let name: String
     let kinds: Set<SourceKind>
-    let form: String
-    let meaning: String
+    /// Name and words. Which keys are missing depends on the kind, so none is required.
+    let entry: EntryField
     let read: Reader
 
     /// Way in which the value of a key is read.
@@ -25,43 +24,35 @@ struct SourceField: Sendable {
     /// Kinds whose documents may have any shape.
     static let documents: Set<SourceKind> = [.file, .http]
 
-    var entry: EntryField { EntryField(name, form, meaning) }
-
     /// A row whose value is one scalar.
     ///
-    /// - Parameter form: nil takes the kind's.
+    /// - Parameter absent: see ``EntryField``.
     init<Value>(
         _ name: String, _ key: any WritableKeyPath<Configuration.Feed, Value> & Sendable, _ kind: OptionKind<Value>,
-        for kinds: Set<SourceKind>, form: String? = nil, _ meaning: String
+        for kinds: Set<SourceKind>, or absent: String? = nil, _ meaning: String
     ) {
-        self.init(name, for: kinds, form: form ?? kind.form, meaning) { text, feed throws(InvalidValue) in
-            feed[keyPath: key] = try kind.parse(text)
-        }
+        self.kinds = kinds
+        entry = EntryField(optional: name, kind.form, or: absent, meaning)
+        read = .scalar { text, feed throws(InvalidValue) in feed[keyPath: key] = try kind.parse(text) }
     }
 
-    /// A row whose value may be left out.
+    /// A row whose value is nil without the key.
     init<Value>(
         optional name: String, _ key: any WritableKeyPath<Configuration.Feed, Value?> & Sendable,
-        _ kind: OptionKind<Value>, for kinds: Set<SourceKind>, form: String? = nil, _ meaning: String
+        _ kind: OptionKind<Value>, for kinds: Set<SourceKind>, or absent: String? = nil, _ meaning: String
     ) {
-        self.init(name, for: kinds, form: form ?? kind.form, meaning) { text, feed throws(InvalidValue) in
-            feed[keyPath: key] = try kind.parse(text)
-        }
-    }
-
-    private init(
-        _ name: String, for kinds: Set<SourceKind>, form: String, _ meaning: String,
-        read: @escaping @Sendable (String, inout Configuration.Feed) throws(InvalidValue) -> Void
-    ) {
-        (self.name, self.kinds, self.form, self.meaning, self.read) = (name, kinds, form, meaning, .scalar(read))
+        self.kinds = kinds
+        entry = EntryField(optional: name, kind.form, or: absent, meaning)
+        read = .scalar { text, feed throws(InvalidValue) in feed[keyPath: key] = try kind.parse(text) }
     }
 
     /// A row whose value is a list of files.
     init(
         list name: String, _ key: any WritableKeyPath<Configuration.Feed, [String]> & Sendable,
-        for kinds: Set<SourceKind>, form: String, _ meaning: String
+        for kinds: Set<SourceKind>, _ meaning: String
     ) {
-        (self.name, self.kinds, self.form, self.meaning) = (name, kinds, form, meaning)
+        self.kinds = kinds
+        entry = EntryField(optional: name, "list of files", or: nil, meaning)
         read = .list { texts, feed throws(InvalidValue) in
             feed[keyPath: key] = []
             for text in texts { feed[keyPath: key].append(try checkedPath(text)) }
@@ -70,8 +61,8 @@ struct SourceField: Sendable {
 
     /// The row of `headers`.
     init(headers name: String, for kinds: Set<SourceKind>, _ meaning: String) {
-        (self.name, self.kinds, self.meaning) = (name, kinds, meaning)
-        form = "mapping of names and values"
+        self.kinds = kinds
+        entry = EntryField(optional: name, "mapping of names and values", or: nil, meaning)
         read = .headers
     }
 }
