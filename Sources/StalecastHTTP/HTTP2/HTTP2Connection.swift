@@ -102,6 +102,7 @@ final class HTTP2Connection: ChannelInboundHandler, LoopMember, @unchecked Senda
     // MARK: Streams
 
     private func begin(_ stream: any Channel) throws {
+        loop.loop.assertInEventLoop()
         let id = try stream.syncOptions?.getOption(HTTP2StreamChannelOptions.streamID)
         open += 1
         let budget = budget
@@ -119,6 +120,7 @@ final class HTTP2Connection: ChannelInboundHandler, LoopMember, @unchecked Senda
     }
 
     private func ended(_ exchange: HTTP2Exchange, _ id: HTTP2StreamID?) {
+        loop.loop.assertInEventLoop()
         open -= 1
         hasServed = true
         // A client that resets its own requests pays for them.

@@ -79,6 +79,7 @@ final class TLSEntrance: ChannelInboundHandler, RemovableChannelHandler, LoopMem
 
     /// A place is free.
     func begin() {
+        loop.loop.assertInEventLoop()
         guard case .waiting = phase, let context else { return }
         phase = .shaking
         do {

@@ -58,6 +58,7 @@ final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler, @unchecke
     /// Gives the connection away, unless something of it is still on its way through this pipeline; then nil, and
     /// nothing has changed. The channel is to be closed next, and says nothing any more.
     func detach() -> TLSSession? {
+        context?.eventLoop.assertInEventLoop()
         guard case .open = phase, let session, let context, !inputEnded, !saidGoodbye, session.isClear,
             context.channel.isWritable
         else { return nil }

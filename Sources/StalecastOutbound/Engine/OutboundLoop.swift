@@ -122,6 +122,7 @@ final class OutboundLoop: @unchecked Sendable {
     }
 
     private func obey(_ command: LoopInbox.Command) {
+        assert(isCurrent)
         switch command {
         case .start(let request): admit(request)
         case .cancel(let ticket): cancel(ticket)

@@ -24,6 +24,8 @@ package final class LinkLoop: @unchecked Sendable {
     /// Both -1 when no pipe could be made: the loop then looks into its inbox every 50 ms.
     private let wake: (read: Int32, write: Int32)
     private var timers = TimerQueue()
+    /// Set once by the loop's thread, for ``assertIsCurrent()``.
+    private var thread: Thread?
     #if os(Linux)
         /// nil when the system has no libcurl; made with the loop's thread.
         private(set) lazy var transfers = CurlTransfers(loop: self)
@@ -65,14 +67,19 @@ package final class LinkLoop: @unchecked Sendable {
     /// - Parameter seconds: 0 or less is as soon as possible.
     /// - Returns: what ``cancelTimer(_:)`` wants.
     package func after(_ seconds: TimeInterval, _ action: @escaping Work) -> Int {
-        timers.add(at: Self.now + UInt64(max(0, min(seconds, 1e8)) * 1e9), action)
+        assertIsCurrent()
+        return timers.add(at: Self.now + UInt64(max(0, min(seconds, 1e8)) * 1e9), action)
     }
 
     package func cancelTimer(_ id: Int?) {
+        assertIsCurrent()
         if let id { timers.cancel(id) }
     }
 
+    func assertIsCurrent() { assert(Thread.current === thread, "off the loop's thread") }
+
     private func run() {
+        thread = Thread.current
         Thread.current.name = "stalecast.link"
         while true {
             runInbox()
