@@ -77,7 +77,8 @@ typedef struct {
   char error[CURL_ERROR_SIZE];
 } stalecast_transfer;
 
-// Prepares libcurl for the process; true when that worked. Safe to call often.
+// Prepares libcurl for the process; true when that worked. Safe to call often, and to be called before anything else of
+// libcurl: memory of before could not be freed after it.
 bool stalecast_curl_prepare(void);
 
 // NULL when memory or descriptors are short.

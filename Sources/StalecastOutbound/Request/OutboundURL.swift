@@ -114,7 +114,7 @@ package struct OutboundURL: Sendable, Hashable, CustomStringConvertible {
         private let handle: OpaquePointer
 
         init?(_ text: String) {
-            guard let handle = curl_url() else { return nil }
+            guard stalecast_curl_prepare(), let handle = curl_url() else { return nil }
             guard curl_url_set(handle, CURLUPART_URL, text, 0) == CURLUE_OK else {
                 curl_url_cleanup(handle)
                 return nil
