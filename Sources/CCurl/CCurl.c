@@ -179,13 +179,14 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *context, void
 static int on_timer(CURLM *multi, long milliseconds, void *context) {
   (void)multi;
   stalecast_curl *curl = context;
-  curl->deadline = milliseconds < 0 ? UINT64_MAX : monotonic_ns() + (uint64_t)milliseconds * 1000000u;
+  // At once for each request: no need to know the time.
+  curl->deadline = milliseconds < 0 ? UINT64_MAX : !milliseconds ? 0 : monotonic_ns() + (uint64_t)milliseconds * 1000000u;
   return 0;
 }
 
 // A fixed part for each handle would close connections of the handle with the most hosts while others have room.
 long stalecast_curl_kept(const stalecast_curl_budget *budget, int sockets) {
-  long left = budget->kept - *budget->sockets, handles = budget->handles;
+  long left = budget->kept - budget->counts->sockets, handles = budget->handles;
   // Rounded away from zero: the last connections that are left are any handle's.
   long part = left > 0 ? (left + handles - 1) / handles : (left - handles + 1) / handles;
   return sockets + part < 1 ? 1 : sockets + part;
@@ -234,6 +235,7 @@ void stalecast_curl_free(stalecast_curl *curl) {
 void stalecast_curl_time(stalecast_curl *curl) {
   int running;
   curl->deadline = UINT64_MAX;
+  curl->has_news = true;
   curl_multi_socket_action(curl->multi, CURL_SOCKET_TIMEOUT, 0, &running);
 }
 
@@ -246,6 +248,7 @@ void stalecast_curl_socket(stalecast_curl *curl, int fd, uint32_t events) {
   if (events & (EPOLLIN | EPOLLRDHUP)) mask |= CURL_CSELECT_IN;
   if (events & EPOLLOUT) mask |= CURL_CSELECT_OUT;
   if (events & (EPOLLERR | EPOLLHUP)) mask |= CURL_CSELECT_ERR;
+  curl->has_news = true;
   curl_multi_socket_action(curl->multi, fd, mask, &running);
 }
 
@@ -263,6 +266,7 @@ CURL *stalecast_curl_next(stalecast_curl *curl, CURLcode *result) {
     *result = message->data.result;
     return message->easy_handle;
   }
+  curl->has_news = false;
   return NULL;
 }
 
@@ -308,7 +312,7 @@ static curl_socket_t on_open(void *context, curlsocktype purpose, struct curl_so
     return CURL_SOCKET_BAD;
   }
   transfer->curl->sockets++;
-  ++*transfer->curl->budget.sockets;
+  transfer->curl->budget.counts->sockets++;
   transfer->curl->reached[fd] = false;
   transfer->curl->ours[fd] = true;
   return fd;
@@ -318,7 +322,7 @@ static curl_socket_t on_open(void *context, curlsocktype purpose, struct curl_so
 static int on_close(void *context, curl_socket_t fd) {
   stalecast_curl *curl = context;
   curl->sockets--;
-  --*curl->budget.sockets;
+  curl->budget.counts->sockets--;
   unwatch(curl, fd);
   struct sockaddr_storage peer;
   socklen_t length = sizeof peer;
@@ -334,8 +338,8 @@ static void count_handshake(stalecast_transfer *transfer) {
   struct curl_tlssessioninfo *session = NULL;
   if (curl_easy_getinfo(transfer->easy, CURLINFO_TLS_SSL_PTR, &session) != CURLE_OK || !session) return;
   if (session->backend != CURLSSLBACKEND_OPENSSL || !session->internals) return;
-  transfer->curl->handshakes++;
-  if (session_reused && session_reused(session->internals) == 1) transfer->curl->resumed++;
+  transfer->curl->budget.counts->handshakes++;
+  if (session_reused && session_reused(session->internals) == 1) transfer->curl->budget.counts->resumed++;
 }
 
 // Also for pooled connections, which may have been opened under another policy.
@@ -415,12 +419,13 @@ static size_t on_head(char *line, size_t size, size_t count, void *context) {
   stalecast_transfer *transfer = context;
   size_t length = size * count;
   // Of an interim answer and its final one the latter counts.
-  if (length > 5 && memcmp(line, "HTTP/", 5) == 0) transfer->head_length = 0;
+  if (length > 5 && memcmp(line, "HTTP/", 5) == 0) transfer->head_length = transfer->initials = 0;
   size_t whole = transfer->head_length + length;
   if (whole > max_head) return length;
   if (!grow((void **)&transfer->head, &transfer->head_capacity, whole)) return 0;
   memcpy(transfer->head + transfer->head_length, line, length);
   transfer->head_length = whole;
+  transfer->initials |= 1u << (line[0] & 31);
   bool is_end = length <= 2 && (line[0] == '\r' || line[0] == '\n');
   if (is_end && transfer->on_bytes) {
     int status = status_of(transfer);
@@ -431,6 +436,7 @@ static size_t on_head(char *line, size_t size, size_t count, void *context) {
 
 const char *stalecast_transfer_header(const stalecast_transfer *transfer, const uint8_t *name, size_t wanted,
                                       size_t *length) {
+  if (!wanted || !(transfer->initials >> (name[0] & 31) & 1)) return NULL;
   const char *found = NULL, *end = transfer->head + transfer->head_length;
   for (const char *line = transfer->head; line < end;) {
     const char *stop = memchr(line, '\n', (size_t)(end - line));
@@ -453,7 +459,7 @@ void stalecast_transfer_reset(stalecast_transfer *transfer) {
     transfer->body = NULL;
     transfer->capacity = 0;
   }
-  transfer->kept = transfer->total = transfer->head_length = 0;
+  transfer->kept = transfer->total = transfer->head_length = transfer->initials = 0;
   transfer->opened = transfer->connected = transfer->blocked = transfer->too_large = transfer->cut = false;
   transfer->fail_when_longer = transfer->needs_addresses = false;
   transfer->socket = -1;
@@ -472,6 +478,7 @@ CURL *stalecast_easy_new(stalecast_curl *curl, const char *ca_file) {
     return NULL;
   }
   transfer->curl = curl;
+  curl->budget.counts->handles++;
   transfer->easy = easy;
   transfer->allowed_port = -1;
   curl_easy_setopt(easy, CURLOPT_PRIVATE, transfer);
@@ -523,6 +530,7 @@ void stalecast_easy_free(CURL *easy) {
   stalecast_transfer *transfer = stalecast_easy_transfer(easy);
   curl_easy_cleanup(easy);
   if (!transfer) return;
+  transfer->curl->budget.counts->handles--;
   free(transfer->body);
   free(transfer->head);
   free(transfer->sent);
@@ -536,10 +544,6 @@ stalecast_transfer *stalecast_easy_transfer(CURL *easy) {
 }
 
 CURLcode stalecast_easy_set_long(CURL *easy, CURLoption option, long value) {
-  return curl_easy_setopt(easy, option, value);
-}
-
-CURLcode stalecast_easy_set_off(CURL *easy, CURLoption option, curl_off_t value) {
   return curl_easy_setopt(easy, option, value);
 }
 
@@ -597,13 +601,6 @@ const char *stalecast_easy_text(CURL *easy, CURLINFO info) {
   char *value = NULL;
   curl_easy_getinfo(easy, info, &value);
   return value ? value : "";
-}
-
-uint64_t stalecast_cpu_of_thread(unsigned long thread) {
-  clockid_t clock;
-  struct timespec used;
-  if (pthread_getcpuclockid((pthread_t)thread, &clock) != 0 || clock_gettime(clock, &used) != 0) return 0;
-  return (uint64_t)used.tv_sec * 1000000000u + (uint64_t)used.tv_nsec;
 }
 
 // MARK: - Headers

@@ -7,23 +7,23 @@ import Testing
     ///
     /// - Returns: connections that were closed to make room, and those that stay.
     private func connect(hosts: Int, kept: Int, handles: Int) -> (closed: Int, open: Int) {
-        var (closed, open) = (0, Int32(0))
+        var (closed, open) = (0, stalecast_curl_counts())
         var sockets = [Int32](repeating: 0, count: handles)
         for host in 0..<hosts {
             // Of three hosts two are in the first half of the handles.
             let handle = host % 3 == 2 ? handles / 2 + host % (handles / 2) : host % (handles / 2)
-            withUnsafeMutablePointer(to: &open) { total in
-                var budget = stalecast_curl_budget(sockets: total, kept: kept, handles: Int32(handles))
+            withUnsafeMutablePointer(to: &open) { counts in
+                var budget = stalecast_curl_budget(counts: counts, kept: kept, handles: Int32(handles))
                 let most = stalecast_curl_kept(&budget, sockets[handle])
                 sockets[handle] += 1
-                total.pointee += 1
+                counts.pointee.sockets += 1
                 guard Int(sockets[handle]) > most else { return }
                 sockets[handle] -= 1
-                total.pointee -= 1
+                counts.pointee.sockets -= 1
                 closed += 1
             }
         }
-        return (closed, Int(open))
+        return (closed, Int(open.sockets))
     }
 
     @Test func aHandleWithManyHostsKeepsThemWhileThereIsRoom() {
@@ -38,9 +38,10 @@ import Testing
     }
 
     @Test func aHandleMayAlwaysKeepOne() {
-        var open: Int32 = 500
-        withUnsafeMutablePointer(to: &open) { total in
-            var budget = stalecast_curl_budget(sockets: total, kept: 32, handles: 32)
+        var open = stalecast_curl_counts()
+        open.sockets = 500
+        withUnsafeMutablePointer(to: &open) { counts in
+            var budget = stalecast_curl_budget(counts: counts, kept: 32, handles: 32)
             #expect(stalecast_curl_kept(&budget, 0) == 1)
             #expect(stalecast_curl_kept(&budget, 40) < 40)
         }

@@ -12,11 +12,21 @@ typedef bool (*stalecast_guard)(void *context, const uint8_t *address, size_t le
 // Bytes of a streamed body, or with none the end of its head. False ends the transfer.
 typedef bool (*stalecast_bytes)(void *context, int status, const uint8_t *bytes, size_t count);
 
-// What all multi handles of an engine share: connections that they may keep together, and sockets that they have open.
+// Counts of all multi handles of an engine together.
 typedef struct {
-  int *sockets;
+  // Open, idle ones included.
+  int sockets;
+  // Easy handles, those that are not in use included.
+  int handles;
+  // TLS handshakes, and those of them that resumed a session.
+  uint64_t handshakes, resumed;
+} stalecast_curl_counts;
+
+// What all multi handles of an engine share: their counts, and the connections that they may keep together.
+typedef struct {
+  stalecast_curl_counts *counts;
   long kept;
-  // Of them there are so many.
+  // Number of multi handles.
   int handles;
 } stalecast_curl_budget;
 
@@ -39,8 +49,8 @@ typedef struct {
   bool *ours;
   // When libcurl wants to be called, on the monotonic clock, in ns; UINT64_MAX for never.
   uint64_t deadline;
-  // TLS handshakes, and those of them that resumed a session.
-  uint64_t handshakes, resumed;
+  // Whether a transfer may have ended that stalecast_curl_next has not returned yet.
+  bool has_news;
   // Open sockets, idle ones included.
   int sockets;
   stalecast_curl_budget budget;
@@ -64,6 +74,8 @@ typedef struct {
   // The head of the final answer as it came, at most 16 KiB of it.
   char *head;
   size_t head_length, head_capacity;
+  // First letters of its lines, a bit for each letter.
+  uint32_t initials;
   // The host of the request is an address, which libcurl looks up without a thread.
   bool is_literal;
   // needs_addresses: there is no connection, and the request failed because libcurl knows no address of the host.
@@ -109,7 +121,6 @@ const char *stalecast_transfer_header(const stalecast_transfer *transfer, const 
                                       size_t *length);
 
 CURLcode stalecast_easy_set_long(CURL *easy, CURLoption option, long value);
-CURLcode stalecast_easy_set_off(CURL *easy, CURLoption option, curl_off_t value);
 // The text is copied; NULL sets the default.
 CURLcode stalecast_easy_set_text(CURL *easy, CURLoption option, const char *value);
 // The memory must stay until the transfer is removed.
@@ -125,9 +136,6 @@ CURLcode stalecast_easy_lend_body(stalecast_transfer *transfer, const void *byte
 long stalecast_easy_long(CURL *easy, CURLINFO info);
 int64_t stalecast_easy_time(CURL *easy, CURLINFO info);
 const char *stalecast_easy_text(CURL *easy, CURLINFO info);
-
-// CPU time that a thread has used, in ns; 0 after its end.
-uint64_t stalecast_cpu_of_thread(unsigned long thread);
 
 // A header list in one piece of memory, which grows and is used again.
 typedef struct {

@@ -10,13 +10,14 @@ struct CurlShelf {
 
     /// Nil when memory is short.
     ///
-    /// - Parameter sockets: where all shelves of an engine count theirs: together they keep to the configuration, which
-    ///   is a share of the process's descriptors.
+    /// - Parameter counts: of all shelves of an engine: together they keep to the configuration, which is a share of the
+    ///   process's descriptors.
     init?(
-        epoll: Int32, number: Int, sockets: UnsafeMutablePointer<Int32>, _ configuration: OutboundConfiguration
+        epoll: Int32, number: Int, counts: UnsafeMutablePointer<stalecast_curl_counts>,
+        _ configuration: OutboundConfiguration
     ) {
         let budget = stalecast_curl_budget(
-            sockets: sockets, kept: configuration.keptConnections, handles: Int32(configuration.shelves))
+            counts: counts, kept: configuration.keptConnections, handles: Int32(configuration.shelves))
         guard let curl = stalecast_curl_new(epoll, UInt32(number), budget) else { return nil }
         self.curl = curl
         let handles = max(8, 2 * configuration.keptHandles / configuration.shelves)
@@ -33,15 +34,14 @@ struct CurlShelves {
     /// Handles of the shelves.
     let curls: [UnsafeMutablePointer<stalecast_curl>]
     private var shelves: [CurlShelf]
-    /// Open sockets of all shelves.
-    private let sockets = UnsafeMutablePointer<Int32>.allocate(capacity: 1)
+    let counts = UnsafeMutablePointer<stalecast_curl_counts>.allocate(capacity: 1)
 
     /// Nil when memory or descriptors are short; to be freed by ``free()``.
     init?(_ configuration: OutboundConfiguration) {
         let epoll = epoll_create1(Int32(EPOLL_CLOEXEC))
-        sockets.initialize(to: 0)
-        shelves = (0..<configuration.shelves).compactMap { [sockets] in
-            CurlShelf(epoll: epoll, number: $0, sockets: sockets, configuration)
+        counts.initialize(to: stalecast_curl_counts())
+        shelves = (0..<configuration.shelves).compactMap { [counts] in
+            CurlShelf(epoll: epoll, number: $0, counts: counts, configuration)
         }
         curls = shelves.map(\.curl)
         self.epoll = epoll
@@ -52,7 +52,6 @@ struct CurlShelves {
     }
 
     var indices: Range<Int> { shelves.indices }
-    var connections: Int { Int(sockets.pointee) }
 
     subscript(number: Int) -> CurlShelf {
         get { shelves[number] }
@@ -63,7 +62,7 @@ struct CurlShelves {
         // Their easy handles first.
         shelves = []
         curls.forEach(stalecast_curl_free)
-        sockets.deallocate()
+        counts.deallocate()
         if epoll >= 0 { close(epoll) }
     }
 }

@@ -91,7 +91,7 @@ package final class OutboundEngine: Sendable {
         loop.give(
             .start(
                 RunningRequest(
-                    ticket, request, at: stalecast_monotonic_ns(), onBytes: onBytes, completion: completion)))
+                    ticket, request, at: loop.now, onBytes: onBytes, completion: completion)))
         return ticket
     }
 

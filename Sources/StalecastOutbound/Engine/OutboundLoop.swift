@@ -5,7 +5,7 @@ import DequeModule
 import Foundation
 import Synchronization
 
-/// The engine's thread: libcurl's multi handle over epoll. Only `give`, `nextNumber`, `isCurrent` and `figures` are
+/// The engine's thread: libcurl's multi handle over epoll. Only `give`, `nextNumber`, `now`, `isCurrent` and `figures` are
 /// for other threads; everything else belongs to the thread that is in `run`.
 final class OutboundLoop: @unchecked Sendable {
     let figures = Mutex(OutboundEngine.Figures())
@@ -14,6 +14,8 @@ final class OutboundLoop: @unchecked Sendable {
     private let numbers = Atomic<UInt64>(1)
     private let thread = Atomic<UInt>(0)
 
+    /// Time at which the loop's current round began.
+    private var turnBegan: UInt64 = 0
     private var shelves: CurlShelves
     private var timers = TimerHeap()
     /// Requests under way, each at its ``RunningRequest/place``.
@@ -46,6 +48,9 @@ final class OutboundLoop: @unchecked Sendable {
 
     var isCurrent: Bool { thread.load(ordering: .relaxed) == UInt(pthread_self()) }
 
+    /// Time of the round on the loop's thread, and of the clock on others.
+    var now: UInt64 { isCurrent ? turnBegan : stalecast_monotonic_ns() }
+
     func nextNumber() -> UInt64 { numbers.wrappingAdd(1, ordering: .relaxed).oldValue }
 
     func give(_ command: LoopInbox.Command, wakes: Bool = true) {
@@ -60,9 +65,9 @@ final class OutboundLoop: @unchecked Sendable {
         thread.store(UInt(pthread_self()), ordering: .relaxed)
         var events = [epoll_event](repeating: epoll_event(), count: 256)
         while !isOver {
-            let begin = stalecast_monotonic_ns()
-            turn(begin)
-            report(begin)
+            turnBegan = stalecast_monotonic_ns()
+            turn()
+            report()
             // Told to end with nothing under way: there is nothing to wait for.
             if isOver { break }
             wait(&events)
@@ -71,17 +76,15 @@ final class OutboundLoop: @unchecked Sendable {
     }
 
     /// One round of everything that can be done without waiting.
-    private func turn(_ now: UInt64) {
+    private func turn() {
         inbox.take().forEach(obey)
         obeyOwn()
         // What these bodies ask to be done at once is done in the next round, after a look at the sockets.
-        let due = stalecast_monotonic_ns()
-        while let body = timers.takeDue(due) {
+        while let body = timers.takeDue(turnBegan) {
             body()
             obeyOwn()
         }
-        let now = stalecast_monotonic_ns()
-        for curl in shelves.curls where curl.pointee.deadline <= now { stalecast_curl_time(curl) }
+        for curl in shelves.curls where curl.pointee.deadline <= turnBegan { stalecast_curl_time(curl) }
         finish()
     }
 
@@ -151,7 +154,7 @@ extension OutboundLoop {
             return conclude(request, .failed(OutboundFailure(.other, detail: "out of memory")))
         }
         do {
-            try request.take(handle, at: stalecast_monotonic_ns())
+            try request.take(handle, at: turnBegan)
         } catch {
             // The handle is not given back: it may be half set, with the last request's certificates.
             return conclude(request, .failed(error))
@@ -178,7 +181,7 @@ extension OutboundLoop {
     /// Takes what libcurl has finished, and starts what waited for its place.
     private func finish() {
         var code = CURLE_OK
-        for curl in shelves.curls {
+        for curl in shelves.curls where curl.pointee.has_news {
             while let easy = stalecast_curl_next(curl, &code) {
                 guard let context = stalecast_easy_transfer(easy).pointee.context else { continue }
                 complete(Unmanaged<RunningRequest>.fromOpaque(context).takeUnretainedValue(), code)
@@ -281,18 +284,14 @@ extension OutboundLoop {
         if handle.transfer.pointee.blocked { tally.blocked += 1 }
     }
 
-    private func report(_ begin: UInt64) {
-        tally.longestTurn = max(tally.longestTurn, stalecast_monotonic_ns() - begin)
+    private func report() {
+        tally.longestTurn = max(tally.longestTurn, stalecast_monotonic_ns() - turnBegan)
         tally.inFlight = running.count
         tally.waiting = waiting.count + unresolved.count
-        (tally.handles, tally.handshakes, tally.resumedHandshakes) = (running.count, 0, 0)
-        // The index avoids a copy of each shelf, which would count references in every turn.
-        for index in shelves.indices {
-            tally.handles += shelves[index].pool.count
-            tally.handshakes += shelves.curls[index].pointee.handshakes
-            tally.resumedHandshakes += shelves.curls[index].pointee.resumed
-        }
-        tally.connections = shelves.connections
+        let counts = shelves.counts.pointee
+        tally.handles = Int(counts.handles)
+        (tally.handshakes, tally.resumedHandshakes) = (counts.handshakes, counts.resumed)
+        tally.connections = Int(counts.sockets)
         tally.lookups = lookups.underWay
         tally.cpu = stalecast_thread_cpu_ns()
         figures.withLock { $0 = tally }

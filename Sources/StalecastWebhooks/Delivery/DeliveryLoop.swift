@@ -28,8 +28,8 @@ final class DeliveryLoop: @unchecked Sendable {
 
     private struct Plans {
         var tick = false
-        /// True while actions wait for the end of the engine's turn.
-        var carryingOut = false
+        /// Time of the first answer of the engine's turn, while actions wait for the turn's end; nil at other times.
+        var answered: Moment?
         var isTicking = false
     }
 
@@ -72,13 +72,17 @@ final class DeliveryLoop: @unchecked Sendable {
     }
 
     /// Carries out what follows from all answers of the engine's turn together.
-    private func carryOutSoon() {
-        if plans.carryingOut { return }
-        plans.carryingOut = true
+    ///
+    /// - Returns: their time.
+    private func carryOutSoon() -> Moment {
+        if let answered = plans.answered { return answered }
+        let now = Self.now
+        plans.answered = now
         engine.perform {
-            self.plans.carryingOut = false
+            self.plans.answered = nil
             self.carryOut()
         }
+        return now
     }
 
     private func carryOut() {
@@ -206,12 +210,11 @@ final class DeliveryLoop: @unchecked Sendable {
         if tickets.indices.contains(slot) { tickets[slot] = nil }
         // At the end everything is cut off, and owed still.
         if isStopped, case .failed(let failure) = outcome.result, failure.reason == .cancelled { return }
-        let now = Self.now
+        let now = carryOutSoon()
         let name = outcome.result.className
         let verdict = Verdict(outcome, pace, at: now.wall)
         let result = AttemptResult(outcome)
         let ended = state.finished(id, verdict, result, named: name, at: now)
-        carryOutSoon()
         guard let (attempt, next) = ended else { return }
         state.tally.phases.add(outcome.phases)
         if let request, let status = outcome.status {
