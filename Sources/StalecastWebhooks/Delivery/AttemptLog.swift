@@ -8,8 +8,8 @@ struct AttemptLog {
     private(set) var total: Int64 = 0
 
     struct Addition {
-        /// 0 for a webhook that was removed.
-        var heads: [WebhookID: Int64] = [:]
+        /// 0 for a webhook that was removed. Of several of one webhook the last counts.
+        var heads: [(webhook: WebhookID, head: Int64)] = []
         var chunks: Int64 = 0
         var attempts: Int64 = 0
     }

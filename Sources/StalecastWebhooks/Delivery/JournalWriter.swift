@@ -145,7 +145,7 @@ struct JournalWriter {
         addition.heads.reserveCapacity(held.count)
         var cursors = try CursorStatement(db)
         for held in held {
-            if held.isHeadNew { addition.heads[held.id] = held.head }
+            if held.isHeadNew { addition.heads.append((held.id, held.head)) }
             var lane = held.lane
             if lane == nil { try run("INSERT OR REPLACE INTO head VALUES (?, ?)", [held.id.description, held.head]) }
             while let index = lane {
@@ -153,13 +153,18 @@ struct JournalWriter {
                 lane = lanes[index].next
             }
         }
+        try cursors.end()
         held = []
         lanes = []
         places = [:]
     }
 
     /// Last attempt of a webhook that is not held back; 0 for none.
-    private func head(of id: WebhookID) -> Int64 { addition.heads[id] ?? log.heads[id] ?? 0 }
+    private func head(of id: WebhookID) -> Int64 {
+        // Filled before the end only by removals, which are rare.
+        let settled = addition.heads.isEmpty ? nil : addition.heads.last { $0.webhook == id }
+        return settled?.head ?? log.heads[id] ?? 0
+    }
 
     private mutating func remove(_ id: WebhookID) throws {
         // What comes after may be about a webhook of the same name.
@@ -167,7 +172,7 @@ struct JournalWriter {
         for table in ["cursor", "beyond", "extra", "health", "head", "dead"] {
             try run("DELETE FROM \(table) WHERE webhook = ?", [id.description])
         }
-        addition.heads[id] = 0
+        addition.heads.append((id, 0))
     }
 
     private func write(_ id: WebhookID, _ health: JournalEntry.TargetHealth) throws {

@@ -176,6 +176,24 @@ import Testing
     }
 
     /// What is gathered for a tenth of a second is not lost with an orderly end.
+    @Test func aRestartRemembersManyWebhooksOfOneTransaction() async throws {
+        try await OriginServer.serving({ _ in .status(204) }) { server in
+            let fixture = try DeliveryFixture()
+            let webhooks = try (1...37).map { try fixture.webhook("\(server.url)/\($0)") }
+            try await fixture.run(webhooks) { fixture in
+                try fixture.publish()
+                for webhook in webhooks { try await fixture.settled(webhook.id) }
+            }
+            try await fixture.run(webhooks) { fixture in
+                for webhook in webhooks {
+                    try await fixture.settled(webhook.id)
+                    #expect(try fixture.attempts(webhook).map(\.version) == [1])
+                }
+            }
+            #expect(server.requests.count == webhooks.count)
+        }
+    }
+
     @Test func theEndWritesWhatWaits() async throws {
         try await OriginServer.serving({ _ in .status(204) }) { server in
             let stage = try DeliveryFixture()
