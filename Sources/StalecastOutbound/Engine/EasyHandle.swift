@@ -7,21 +7,18 @@ final class EasyHandle {
     let easy: UnsafeMutableRawPointer
     let transfer: UnsafeMutablePointer<stalecast_transfer>
     /// The last request's.
-    private(set) var key: Int?
+    private var target: OutboundTarget?
     /// Turn in which it went back to the pool.
     var turn: UInt64 = 0
     /// Handle of the same bucket that went back to the pool before this one; nil outside of the pool.
     var older: EasyHandle?
-    private var url: OutboundURL?
-    /// ``url`` in the form of libcurl, which is parsed once for each handle and not for each request.
+    /// The target's URL in the form of libcurl, which is parsed once for each handle and not for each request.
     private var parsedURL: OpaquePointer?
-    private var method = ""
     private var lastBody = Body.none
     private var limits: OutboundLimits?
     private var tls = TLSFiles()
     /// True while ``tls`` names no file.
     private var isPlain = true
-    private var policy: AddressPolicy?
     private var headers: HeaderList
     private var addresses: UnsafeMutablePointer<curl_slist>?
 
@@ -52,27 +49,32 @@ final class EasyHandle {
     func prepare(
         _ request: OutboundRequest, addresses: [IPAddress] = [], spent: Duration = .zero
     ) throws(OutboundFailure) {
+        let terms = request.target.terms
         // Before anything is touched: what cannot be read must leave no half-set handle.
-        let files = request.tls == nil && isPlain ? nil : try TLSFiles(request.tls, known: tls)
+        let files = terms.tls == nil && isPlain ? nil : try TLSFiles(terms.tls, known: tls)
         stalecast_transfer_reset(transfer)
-        transfer.pointee.is_literal = !request.url.needsLookup
-        // A handle that comes from another host has no connection to this one.
-        if request.policy != policy || request.handleKey != key {
-            stalecast_transfer_forget_peer(transfer)
-            policy = request.policy
-        }
-        key = request.handleKey
         if let files { try setTLS(files) }
-        try setURL(request.url)
-        try setAddresses(addresses, of: request.url)
-        setLimits(spent == .zero ? request.limits : request.limits.after(spent))
-        try setMethod(request)
+        if request.target !== target { try set(request.target) }
+        try setAddresses(addresses, of: terms.url)
+        setLimits(spent == .zero ? terms.limits : terms.limits.after(spent))
+        try setBody(request)
         try headers.set(request, easy)
     }
 
+    private func set(_ new: OutboundTarget) throws(OutboundFailure) {
+        let before = target?.terms
+        transfer.pointee.is_literal = !new.terms.url.needsLookup
+        // A handle that comes from another host has no connection to this one.
+        if new.terms.policy != before?.policy || new.handleKey != key { stalecast_transfer_forget_peer(transfer) }
+        if new.terms.url != before?.url { try setURL(new.terms.url) }
+        if new.terms.method != before?.method { setMethod(new.terms.method) }
+        target = new
+    }
+
+    var key: Int? { target?.handleKey }
+
     /// Sets the text as well: libcurl keeps the first URL's text otherwise, and names it in what it says.
     private func setURL(_ new: OutboundURL) throws(OutboundFailure) {
-        guard new != url else { return }
         guard let parsed = curl_url() else { throw OutboundFailure(.other, detail: "out of memory") }
         do throws(OutboundFailure) {
             guard curl_url_set(parsed, CURLUPART_URL, new.text, 0) == CURLUE_OK else {
@@ -86,7 +88,7 @@ final class EasyHandle {
             throw error
         }
         curl_url_cleanup(parsedURL)
-        (parsedURL, url) = (parsed, new)
+        parsedURL = parsed
     }
 
     /// libcurl tries them in this order. They are for this request: one without addresses takes nothing from the cache,
@@ -116,27 +118,26 @@ final class EasyHandle {
     /// memory of up to 1 KiB in a list of the thread's own, which costs a fraction of its common heap.
     private static let shortBody = 4096
 
-    private func setMethod(_ request: OutboundRequest) throws(OutboundFailure) {
-        if request.method != method {
-            stalecast_easy_set_long(easy, CURLOPT_NOBODY, request.method == "HEAD" ? 1 : 0)
+    private func setMethod(_ new: String) {
+        stalecast_easy_set_long(easy, CURLOPT_NOBODY, new == "HEAD" ? 1 : 0)
+        if new != "HEAD" { stalecast_easy_set_long(easy, CURLOPT_HTTPGET, 1) }
+        stalecast_easy_set_text(easy, CURLOPT_CUSTOMREQUEST, new)
+        lastBody = .none
+    }
+
+    private func setBody(_ request: OutboundRequest) throws(OutboundFailure) {
+        switch request.content {
+        case .none:
             if request.method != "HEAD" { stalecast_easy_set_long(easy, CURLOPT_HTTPGET, 1) }
-            stalecast_easy_set_text(easy, CURLOPT_CUSTOMREQUEST, request.method)
-            method = request.method
             lastBody = .none
-        }
-        guard let body = request.body else {
-            if request.method != "HEAD" { stalecast_easy_set_long(easy, CURLOPT_HTTPGET, 1) }
-            lastBody = .none
-            return
-        }
-        if let shared = request.sharedBody {
-            let isNew = lastBody != .lent
-            try check(stalecast_easy_lend_body(transfer, shared.memory.baseAddress, shared.bytes.count, isNew))
-            lastBody = .lent
-        } else {
+        case .own(let body):
             let isNew = lastBody != .copied
             try check(body.withUnsafeBytes { stalecast_easy_set_body(transfer, $0.baseAddress, $0.count, isNew) })
             lastBody = .copied
+        case .shared(let body):
+            let isNew = lastBody != .lent
+            try check(stalecast_easy_lend_body(transfer, body.memory.baseAddress, body.bytes.count, isNew))
+            lastBody = .lent
         }
     }
 

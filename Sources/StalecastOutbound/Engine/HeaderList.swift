@@ -38,7 +38,7 @@ final class HeaderText {
                 text.append(contentsOf: shared.text)
                 starts.append(contentsOf: shared.starts)
             }
-            for header in request.headers {
+            for header in request.target.terms.headers {
                 starts.append(UInt32(text.count))
                 header.append(to: &text)
             }
@@ -49,11 +49,10 @@ final class HeaderText {
             }
             // An empty value takes a header away: no 100-continue for a long body, and nothing that libcurl would add for a
             // form. Without a body it makes sure that there is a list.
-            if request.body.map({ $0.count > Self.longBody }) ?? true { add("Expect:\0") }
+            let length = request.body?.count
+            if length.map({ $0 > Self.longBody }) ?? true { add("Expect:\0") }
             let hasContentType = request.sharedHeaders?.hasContentType ?? false
-            if request.body != nil, !hasContentType, !request.headers.contains(where: \.isContentType) {
-                add("Content-Type:\0")
-            }
+            if length != nil, !hasContentType, !request.target.hasContentType { add("Content-Type:\0") }
             return stalecast_headers_set(&lines, text, text.count, starts, starts.count)
         }
 

@@ -149,8 +149,8 @@ extension OutboundLoop {
     }
 
     private func start(_ request: RunningRequest) {
-        let shelf = CurlShelf.number(of: request.request.url, among: shelves.curls.count)
-        guard let handle = shelves[shelf].pool.take(request.request.handleKey) else {
+        let shelf = CurlShelf.number(of: request.terms.url, among: shelves.curls.count)
+        guard let handle = shelves[shelf].pool.take(request.request.target.handleKey) else {
             return conclude(request, .failed(OutboundFailure(.other, detail: "out of memory")))
         }
         do {
@@ -217,13 +217,13 @@ extension OutboundLoop {
 
     private func lookUp(_ request: RunningRequest) {
         let timer = nextNumber()
-        let (ticket, limit) = (request.ticket, request.request.limits.longestLookup)
+        let (ticket, limit) = (request.ticket, request.terms.limits.longestLookup)
         unresolved[ticket] = (request, timer)
         timers.add(request.startedAt + limit.nanoseconds, timer) { [unowned self] in
             guard let request = endWait(ticket) else { return }
             conclude(request, .failed(OutboundFailure(.dnsTimeout)))
         }
-        lookups.add(ticket, request.request.url.host)
+        lookups.add(ticket, request.terms.url.host)
         startLookups()
     }
 
@@ -252,7 +252,7 @@ extension OutboundLoop {
     private func endWait(_ ticket: OutboundEngine.Ticket) -> RunningRequest? {
         guard let (request, timer) = unresolved.removeValue(forKey: ticket) else { return nil }
         timers.cancel(timer)
-        lookups.remove(ticket, request.request.url.host)
+        lookups.remove(ticket, request.terms.url.host)
         request.lookupTime = stalecast_monotonic_ns() - request.startedAt
         return request
     }

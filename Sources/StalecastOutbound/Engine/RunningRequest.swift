@@ -21,6 +21,8 @@ final class RunningRequest: @unchecked Sendable {
     var place = 0
     var isCancelled = false
 
+    var terms: OutboundTarget.Terms { request.target.terms }
+
     init(
         _ ticket: OutboundEngine.Ticket, _ request: OutboundRequest, at time: UInt64,
         onBytes: (@Sendable (Int, [UInt8]) -> Bool)? = nil, completion: @escaping @Sendable (OutboundOutcome) -> Void
@@ -44,7 +46,7 @@ final class RunningRequest: @unchecked Sendable {
             let running = Unmanaged<RunningRequest>.fromOpaque(context).takeUnretainedValue()
             let bytes = Array(UnsafeBufferPointer(start: address, count: length))
             guard let address = IPAddress(bytes: bytes) else { return false }
-            return running.request.policy.allowsDialling(address, port: Int(port))
+            return running.terms.policy.allowsDialling(address, port: Int(port))
         }
         guard onBytes != nil else { return }
         transfer.pointee.on_bytes = { context, status, bytes, count in
@@ -76,13 +78,13 @@ extension RunningRequest {
         let kept = transfer.pointee.kept
         let body = transfer.pointee.body.map { Array(UnsafeBufferPointer(start: $0, count: kept)) } ?? []
         return .answered(
-            status: status, headers: request.keptHeaders.isEmpty ? [:] : headers(transfer), body: body,
+            status: status, headers: terms.keptHeaders.isEmpty ? [:] : headers(transfer), body: body,
             truncated: transfer.pointee.total > kept && onBytes == nil)
     }
 
     private func headers(_ transfer: Transfer) -> [String: String] {
         var found: [String: String] = [:]
-        for name in request.keptHeaders {
+        for name in terms.keptHeaders {
             // A C string of each name would be a copy on the heap, for every answer.
             let value = name.utf8.withContiguousStorageIfAvailable { name in
                 var length = 0
@@ -128,7 +130,7 @@ extension RunningRequest {
         if isCancelled { return OutboundFailure(.cancelled) }
         if code == CURLE_OK || code == CURLE_WRITE_ERROR && transfer.pointee.cut { return nil }
         if transfer.pointee.too_large {
-            return OutboundFailure(.tooLarge, detail: "more than \(request.limits.maxBodyBytes) bytes")
+            return OutboundFailure(.tooLarge, detail: "more than \(terms.limits.maxBodyBytes) bytes")
         }
         return OutboundFailure(
             reason(code, transfer, easy), detail: String(cString: curl_easy_strerror(code)) + system(easy))

@@ -1,50 +1,91 @@
-/// One request to a foreign server.
+/// One request to a foreign server. What further requests to the server have in common with it is its ``target``, whose
+/// members are members of the request as well.
+@dynamicMemberLookup
 package struct OutboundRequest: Sendable {
-    /// `GET`, `POST`, `OPTIONS`, …; sent as it stands.
-    package var method: String
-    package var url: OutboundURL
-    /// Lines that this request shares with others; sent before ``headers``.
+    package private(set) var target: OutboundTarget
+    /// Lines that this request shares with others; sent before those of the target.
     package var sharedHeaders: OutboundHeaderLines?
-    package var headers: [OutboundHeader]
     /// Header lines that the sender has made itself for this request, separated by `\r\n`; sent last.
     package var signatureLines: [UInt8] = []
-    /// Nil sends no body.
-    package var body: [UInt8]? { didSet { sharedBody = nil } }
-    /// Body that other requests have as well, whose memory is lent; nil: ``body`` is copied.
-    private(set) var sharedBody: OutboundBody?
-    package var limits: OutboundLimits
-    /// Rule for the addresses that may be dialled.
-    package var policy: AddressPolicy
-    /// Beyond the system's certificates; nil for those alone.
-    package var tls: OutboundTLS?
-    /// Lower-case names of the headers of the answer that are wanted.
-    package var keptHeaders: Set<String>
+    private(set) var content = Content.none
+
+    enum Content: Sendable {
+        case none
+        case own([UInt8])
+        /// Other requests have it as well, and its memory is lent.
+        case shared(OutboundBody)
+    }
+
+    package init(_ target: OutboundTarget, sharedHeaders: OutboundHeaderLines? = nil) {
+        self.target = target
+        self.sharedHeaders = sharedHeaders
+    }
 
     package init(
-        method: String = "GET", url: OutboundURL, sharedHeaders: OutboundHeaderLines? = nil,
-        headers: [OutboundHeader] = [], body: [UInt8]? = nil, limits: OutboundLimits = OutboundLimits(),
-        policy: AddressPolicy = .publicOnly, tls: OutboundTLS? = nil, keptHeaders: Set<String> = []
+        method: String = "GET", url: OutboundURL, headers: [OutboundHeader] = [], body: [UInt8]? = nil,
+        limits: OutboundLimits = OutboundLimits(), policy: AddressPolicy = .publicOnly, tls: OutboundTLS? = nil,
+        keptHeaders: Set<String> = []
     ) {
-        self.method = method
-        self.url = url
-        self.sharedHeaders = sharedHeaders
-        self.headers = headers
+        target = OutboundTarget(
+            OutboundTarget.Terms(
+                method: method, url: url, headers: headers, limits: limits, policy: policy, tls: tls,
+                keptHeaders: keptHeaders))
         self.body = body
-        self.limits = limits
-        self.policy = policy
-        self.tls = tls
-        self.keptHeaders = keptHeaders
+    }
+
+    /// nil sends no body.
+    package var body: [UInt8]? {
+        get {
+            switch content {
+            case .none: nil
+            case .own(let bytes): bytes
+            case .shared(let body): body.bytes
+            }
+        }
+        set { content = newValue.map { .own($0) } ?? .none }
     }
 
     /// Sends a body that other requests have as well.
-    package mutating func share(_ body: OutboundBody) {
-        self.body = body.bytes
-        sharedBody = body
-    }
+    package mutating func share(_ body: OutboundBody) { content = .shared(body) }
 
+    package subscript<Value>(dynamicMember path: WritableKeyPath<OutboundTarget.Terms, Value>) -> Value {
+        get { target.terms[keyPath: path] }
+        set {
+            var terms = target.terms
+            terms[keyPath: path] = newValue
+            target = OutboundTarget(terms)
+        }
+    }
+}
+
+/// Receiver of requests, and what all of them have in common. A handle that was set up for it serves its next request as it
+/// is.
+package final class OutboundTarget: Sendable {
+    package let terms: Terms
     /// Requests with one key go to one host with the same certificates, and use each other's handles: those know the
     /// host's TLS session.
-    var handleKey: Int { tls.map { url.spread ^ $0.hashValue } ?? url.spread }
+    let handleKey: Int
+    let hasContentType: Bool
+
+    init(_ terms: Terms) {
+        self.terms = terms
+        hasContentType = terms.headers.contains(where: \.isContentType)
+        handleKey = terms.tls.map { terms.url.spread ^ $0.hashValue } ?? terms.url.spread
+    }
+
+    package struct Terms: Sendable {
+        /// `GET`, `POST`, `OPTIONS`, …; sent as it stands.
+        package var method: String
+        package var url: OutboundURL
+        package var headers: [OutboundHeader]
+        package var limits: OutboundLimits
+        /// Rule for the addresses that may be dialled.
+        package var policy: AddressPolicy
+        /// Beyond the system's certificates; nil for those alone.
+        package var tls: OutboundTLS?
+        /// Lower-case names of the headers of the answer that are wanted.
+        package var keptHeaders: Set<String>
+    }
 }
 
 /// Limits of a request's time and size.

@@ -152,7 +152,7 @@ final class DeliveryLoop: @unchecked Sendable {
         let (registered, id) = (attempt.registered, attempt.id)
         let delivery = Delivery(webhook: registered.webhook.id, content: attempt.content, attempt: attempt.number)
         do throws(AttemptProblem) {
-            switch try formatter.request(for: delivery, webhook: registered.webhook, at: attempt.startedAt) {
+            switch try formatter.request(for: delivery, webhook: registered, at: attempt.startedAt) {
             case .ready(let request, let messageID):
                 // Only a token that is refused needs the request again; it is large, so that others leave it out.
                 let slot = AttemptTable.slot(id)

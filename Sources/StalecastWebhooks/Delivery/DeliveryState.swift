@@ -23,7 +23,7 @@ package struct DeliveryState {
     /// An attempt under way. A class: it is large, and passed on several times.
     package final class Attempt: Sendable {
         package let id: UInt64
-        let registered: Endpoint.Registered
+        let registered: RegisteredWebhook
         package var webhook: Webhook { registered.webhook }
         package let content: Delivery.Content
         /// Number of the attempt, from 1, per message.

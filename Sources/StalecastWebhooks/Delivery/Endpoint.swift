@@ -8,11 +8,11 @@ final class Endpoint {
     let number: Int
     let id: WebhookID
     /// Copy of the registry's webhook, which attempts share.
-    private(set) var registered: Registered
+    private(set) var registered: RegisteredWebhook
     var webhook: Webhook {
         get { registered.webhook }
         set {
-            registered = Registered(newValue)
+            registered = RegisteredWebhook(newValue)
             terms = Terms(newValue)
         }
     }
@@ -35,13 +35,6 @@ final class Endpoint {
     /// It will be another node's: nothing begins any more.
     var isLeaving = false
     var waiting = Waiting()
-
-    /// A webhook that is passed on with one reference count instead of one for each of its parts.
-    final class Registered: Sendable {
-        let webhook: Webhook
-
-        init(_ webhook: Webhook) { self.webhook = webhook }
-    }
 
     /// Copy of what every delivery reads, so that it need not copy the whole of ``webhook``.
     private struct Terms {
@@ -118,7 +111,7 @@ final class Endpoint {
 
     init(number: Int, webhook: Webhook) {
         self.number = number
-        registered = Registered(webhook)
+        registered = RegisteredWebhook(webhook)
         id = webhook.id
         terms = Terms(webhook)
     }

@@ -30,7 +30,7 @@ extension WebhookDelivery {
         let begin = Timestamp.now()
         do throws(AttemptProblem) {
             for _ in 0..<2 {
-                switch try formatter.request(for: delivery, webhook: webhook, at: begin) {
+                switch try formatter.request(for: delivery, webhook: RegisteredWebhook(webhook), at: begin) {
                 case .ready(let request, let messageID):
                     let outcome = await engine.send(request)
                     return DeliveryAttempt(

@@ -1,5 +1,6 @@
 package import StalecastOutbound
 package import StalecastWire
+import Synchronization
 
 /// Makes the requests of all formats. What is the same for many webhooks is made once; what differs is signed last.
 package final class WebhookFormatter: AttemptFormatter {
@@ -20,21 +21,21 @@ package final class WebhookFormatter: AttemptFormatter {
     }
 
     package func request(
-        for delivery: Delivery, webhook: Webhook, at now: Timestamp
+        for delivery: Delivery, webhook: RegisteredWebhook, at now: Timestamp
     ) throws(AttemptProblem) -> AttemptPlan {
-        let message = try rendered(delivery.content, webhook, at: now)
-        var headers = webhook.headers
-        if webhook.verification.method == .cloudevents { headers.append(identity.requestOrigin) }
-        var signature: [UInt8] = []
-        if webhook.format.isSigned {
-            signature = try signatureLines(message, webhook.id, at: now)
+        let message = try rendered(delivery.content, webhook.webhook, at: now)
+        let prepared = prepared(webhook)
+        var request = OutboundRequest(prepared.target, sharedHeaders: message.headers)
+        request.share(message.body)
+        if webhook.webhook.format.isSigned {
+            request.signatureLines = try signatureLines(message, prepared.signer, at: now)
         } else {
-            switch try tokens.authorization(of: webhook, registry.policy(of: webhook.profile)) {
-            case .header(let header): headers.append(header)
+            switch try tokens.authorization(of: webhook.webhook, prepared.target.terms.policy) {
+            case .header(let header): request.headers.append(header)
             case .needed(let fetch): return .needsToken(fetch)
             }
         }
-        return .ready(request(webhook, message, headers, signature), messageID: message.id)
+        return .ready(request, messageID: message.id)
     }
 
     package func answered(status: Int, to request: OutboundRequest, webhook: Webhook) {
@@ -42,16 +43,21 @@ package final class WebhookFormatter: AttemptFormatter {
         tokens.refused(request, webhook, registry.policy(of: webhook.profile))
     }
 
-    private func request(
-        _ webhook: Webhook, _ message: RenderedMessage, _ headers: [OutboundHeader], _ signature: [UInt8]
-    ) -> OutboundRequest {
-        var request = OutboundRequest(
-            method: "POST", url: webhook.url, sharedHeaders: message.headers, headers: headers,
-            limits: OutboundLimits(timeout: webhook.limits.timeout),
-            policy: registry.policy(of: webhook.profile), tls: webhook.tls, keptHeaders: Self.keptHeaders)
-        request.share(message.body)
-        request.signatureLines = signature
-        return request
+    private func prepared(_ registered: RegisteredWebhook) -> RegisteredWebhook.Prepared {
+        let changes = registry.changes
+        return registered.prepared.withLock { known in
+            if let known, known.changes == changes { return known }
+            let webhook = registered.webhook
+            let origin = webhook.verification.method == .cloudevents ? [identity.requestOrigin] : []
+            let request = OutboundRequest(
+                method: "POST", url: webhook.url, headers: webhook.headers + origin,
+                limits: OutboundLimits(timeout: webhook.limits.timeout),
+                policy: registry.policy(of: webhook.profile), tls: webhook.tls, keptHeaders: Self.keptHeaders)
+            let new = RegisteredWebhook.Prepared(
+                target: request.target, signer: registry.signer(of: webhook.id), changes: changes)
+            known = new
+            return new
+        }
     }
 
     /// CloudEvents' question whether requests from us are wanted.
@@ -72,14 +78,14 @@ package final class WebhookFormatter: AttemptFormatter {
     private static let keptHeaders: Set<String> = ["retry-after", "location", "webhook-delivery"]
 
     private func signatureLines(
-        _ message: RenderedMessage, _ id: WebhookID, at now: Timestamp
+        _ message: RenderedMessage, _ signer: Signer?, at now: Timestamp
     ) throws(AttemptProblem) -> [UInt8] {
         let signable = message.signable(at: now.microseconds / 1_000_000)
         var lines: [UInt8] = []
         // A signature of each algorithm fits.
         lines.reserveCapacity(signable.lines.count + 96)
         lines.append(contentsOf: signable.lines)
-        guard registry.signer(of: id)?.appendSignatures(of: signable.content, at: now, to: &lines) == true else {
+        guard signer?.appendSignatures(of: signable.content, at: now, to: &lines) == true else {
             throw AttemptProblem(.noKey, "the webhook has no valid signing key; rotate its secret")
         }
         return lines

@@ -1,13 +1,32 @@
 package import StalecastOutbound
 package import StalecastWire
+import Synchronization
 
 /// Makes the HTTP request of an attempt. Called at dispatch, on the engine's thread: it must not block.
 package protocol AttemptFormatter: Sendable {
     /// The request, signed for `now`.
-    func request(for delivery: Delivery, webhook: Webhook, at now: Timestamp) throws(AttemptProblem) -> AttemptPlan
+    func request(
+        for delivery: Delivery, webhook: RegisteredWebhook, at now: Timestamp
+    ) throws(AttemptProblem) -> AttemptPlan
 
     /// Tells of an answer, so that credentials which were refused (401, 403) are fetched anew.
     func answered(status: Int, to request: OutboundRequest, webhook: Webhook)
+}
+
+/// A webhook as its attempts share it: passed on with one reference count instead of one for each of its parts.
+package final class RegisteredWebhook: Sendable {
+    package let webhook: Webhook
+    /// Kept by the formatter from one attempt to the next.
+    let prepared = Mutex<Prepared?>(nil)
+
+    package init(_ webhook: Webhook) { self.webhook = webhook }
+
+    struct Prepared {
+        let target: OutboundTarget
+        let signer: Signer?
+        /// ``WebhookRegistry/changes`` before it was made: another number voids it.
+        let changes: UInt64
+    }
 }
 
 package enum AttemptPlan: Sendable {

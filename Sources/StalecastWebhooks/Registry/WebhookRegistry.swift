@@ -10,6 +10,8 @@ package final class WebhookRegistry: Sendable {
     let database: RegistryDatabase
     let clock: @Sendable () -> Timestamp
     let state = Mutex(WebhookRegistry.Contents())
+    /// Number of changes of webhooks, keys and rules so far; counted after each.
+    private let changeCount = Atomic<UInt64>(0)
 
     package enum Change: Sendable {
         case installed(Webhook)
@@ -59,7 +61,12 @@ package final class WebhookRegistry: Sendable {
             state.rules = rules
             state.maxPerProject = maxPerProject
         }
+        countChange()
     }
+
+    var changes: UInt64 { changeCount.load(ordering: .acquiring) }
+
+    private func countChange() { changeCount.wrappingAdd(1, ordering: .releasing) }
 
     package var rules: WebhookRules { state.withLock { $0.rules } }
     package var maxPerProject: Int { state.withLock { $0.maxPerProject } }
@@ -139,6 +146,7 @@ package final class WebhookRegistry: Sendable {
             if let revision { state.revisions[entry.webhook.id] = revision }
             return state.observer
         }
+        countChange()
         observer?(.installed(entry.webhook))
     }
 
@@ -163,6 +171,7 @@ package final class WebhookRegistry: Sendable {
             state.remove(id)
             return state.observer
         }
+        countChange()
         observer?(.removed(id))
     }
 

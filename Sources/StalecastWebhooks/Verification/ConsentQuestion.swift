@@ -32,7 +32,7 @@ struct ConsentQuestion: Sendable {
         let plan: AttemptPlan
         do {
             let delivery = Delivery(webhook: webhook.id, content: .challenge(text))
-            plan = try formatter.request(for: delivery, webhook: webhook, at: now)
+            plan = try formatter.request(for: delivery, webhook: RegisteredWebhook(webhook), at: now)
         } catch {
             throw .notNow(error.description)
         }

@@ -211,7 +211,7 @@ extension DeliveryConfiguration.Pace {
 /// Unsigned bodies that a test can read: `version since coalesced`. The data of a message about a webhook is in a header.
 struct PlainFormatter: AttemptFormatter {
     func request(
-        for delivery: Delivery, webhook: Webhook, at now: Timestamp
+        for delivery: Delivery, webhook: RegisteredWebhook, at now: Timestamp
     ) throws(AttemptProblem) -> AttemptPlan {
         let text: String
         var id = "other"
@@ -232,10 +232,11 @@ struct PlainFormatter: AttemptFormatter {
         }
         return .ready(
             OutboundRequest(
-                method: "POST", url: webhook.url,
+                method: "POST", url: webhook.webhook.url,
                 headers: [OutboundHeader(trusted: "webhook-id", id), data].compactMap(\.self),
                 body: Array(text.utf8),
-                limits: OutboundLimits(connectTimeout: webhook.limits.timeout, timeout: webhook.limits.timeout),
+                limits: OutboundLimits(
+                    connectTimeout: webhook.webhook.limits.timeout, timeout: webhook.webhook.limits.timeout),
                 policy: policy,
                 keptHeaders: ["retry-after", "location", "webhook-delivery"]), messageID: id)
     }

@@ -106,7 +106,7 @@ private final class TokenFormatter: AttemptFormatter {
     func give() { tokens.continuation.finish() }
 
     func request(
-        for delivery: Delivery, webhook: Webhook, at now: Timestamp
+        for delivery: Delivery, webhook: RegisteredWebhook, at now: Timestamp
     ) throws(AttemptProblem) -> AttemptPlan {
         if isAsked.isOpen { return try PlainFormatter().request(for: delivery, webhook: webhook, at: now) }
         isAsked.open()

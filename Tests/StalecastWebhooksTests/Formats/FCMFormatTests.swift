@@ -122,7 +122,8 @@ import Testing
 
     private func fetchToken(_ fixture: FormatterFixture, _ webhook: Webhook) async throws {
         let delivery = Delivery(webhook: webhook.id, content: FormatterFixture.stale())
-        let plan = try fixture.formatter.request(for: delivery, webhook: webhook, at: fixture.now)
+        let plan = try fixture.formatter.request(
+            for: delivery, webhook: RegisteredWebhook(webhook), at: fixture.now)
         guard case .needsToken(let fetch) = plan else { throw Unexpected() }
         try await fetch()
     }

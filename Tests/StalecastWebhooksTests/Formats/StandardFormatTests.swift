@@ -37,6 +37,28 @@ import Testing
             signatures: try #require(request.header("webhook-signature")), body: request.body ?? [], at: fixture.now)
     }
 
+    @Test func theNextAttemptHasNewKeysAndNewRules() async throws {
+        let fixture = try FormatterFixture()
+        let webhook = RegisteredWebhook(try await fixture.register(["url": "http://127.0.0.1:9/"]))
+        let delivery = Delivery(webhook: webhook.webhook.id, content: FormatterFixture.stale())
+        let allows = fixture.webhooks.policy(of: .public)
+        func attempt() throws -> (signatures: Int, isAllowed: Bool) {
+            let plan = try fixture.formatter.request(for: delivery, webhook: webhook, at: fixture.now)
+            guard case .ready(let request, _) = plan else { return (0, false) }
+            let signatures = request.header("webhook-signature")?.split(separator: " ").count ?? 0
+            return (signatures, request.policy == allows)
+        }
+        #expect(try attempt() == (1, true))
+        _ = try await fixture.webhooks.rotateSecret(of: webhook.webhook.id, in: .demo, [:])
+        #expect(try attempt() == (2, true))
+        fixture.webhooks.setRules(try fixture.registry.rules(allowed: []), maxPerProject: 100)
+        #expect(try attempt() == (2, false))
+        fixture.registry.advance(by: 86_400)
+        #expect(try attempt() == (1, false))
+        try await fixture.webhooks.delete(webhook.webhook.id, in: .demo, etag: nil)
+        #expect(throws: AttemptProblem.self) { try attempt() }
+    }
+
     @Test func everyAttemptForAVersionHasOneIDAndANewTime() async throws {
         let fixture = try FormatterFixture()
         let webhook = try await fixture.register(["url": "http://127.0.0.1:9/"])

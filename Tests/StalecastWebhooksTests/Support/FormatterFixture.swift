@@ -28,7 +28,7 @@ final class FormatterFixture: Sendable {
     func request(_ content: Delivery.Content, _ webhook: Webhook, attempt: Int = 1) throws -> (OutboundRequest, String)
     {
         let delivery = Delivery(webhook: webhook.id, content: content, attempt: attempt)
-        switch try formatter.request(for: delivery, webhook: webhook, at: now) {
+        switch try formatter.request(for: delivery, webhook: RegisteredWebhook(webhook), at: now) {
         case .ready(let request, let id): return (request, id)
         case .needsToken: throw AttemptProblem(.token, "a token is needed first")
         }
@@ -61,7 +61,7 @@ extension OutboundRequest {
         let signature = String(decoding: signatureLines, as: UTF8.self).split(separator: "\r\n").map {
             OutboundHeader(trusted: String($0.prefix { $0 != ":" }), String($0.drop { $0 != ":" }.dropFirst(2)))
         }
-        let found = ((sharedHeaders?.headers ?? []) + headers + signature).filter { $0.name.lowercased() == name }
+        let found = ((sharedHeaders?.headers ?? []) + self.headers + signature).filter { $0.name.lowercased() == name }
         return found.count == 1 ? found[0].value : nil
     }
 
