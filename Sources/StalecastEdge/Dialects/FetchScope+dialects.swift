@@ -31,10 +31,10 @@ extension FetchScope.Version {
         let key = scan.flatMap { outcomes.key(of: $0) }
         if let known = key.flatMap({ outcomes.outcome(of: $0) }) { return known }
         let started = stalecast_monotonic_ns()
-        let outcome = template.outcome(for: FlagContext.context(members, at: .now()))
-        note(nanoseconds: stalecast_monotonic_ns() &- started)
-        if let key { outcomes.keep(outcome, of: key) }
-        return outcome
+        defer { note(nanoseconds: stalecast_monotonic_ns() &- started) }
+        func evaluate() -> ConditionOutcome { template.outcome(for: FlagContext.context(members, at: .now())) }
+        guard let key else { return evaluate() }
+        return outcomes.outcome(of: key, evaluate: evaluate)
     }
 }
 

@@ -217,9 +217,9 @@ package final class FetchScope: Sendable {
         if let version, version.isSlow, !isPatient { return nil }
         let context = try FetchRequest.context(scan, at: .now())
         let found = rendering(for: version) { version in
-            let outcome = version.template.outcome(for: context)
-            if let key { version.outcomes.keep(outcome, of: key) }
-            return outcome
+            func evaluate() -> ConditionOutcome { version.template.outcome(for: context) }
+            guard let key else { return evaluate() }
+            return version.outcomes.outcome(of: key, evaluate: evaluate)
         }
         return finished(found, scan, appID: appID, ifNoneMatch)
     }

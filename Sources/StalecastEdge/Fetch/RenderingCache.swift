@@ -4,14 +4,11 @@ import Synchronization
 
 /// Finished answers by scope and condition outcome, for the newest version of each scope, and for its base too while a
 /// release is open. Bounded: of one version it keeps ``maxOutcomes``, of all together ``maxBytes``. The oldest version
-/// gives way first; of one version's answers the one that was made first and not asked for since (second chance):
-/// answers that only one client asks for do not drive out those that many do.
+/// gives way first; of one version's answers the one that ``SecondChance`` chooses.
 package final class RenderingCache: Sendable {
     fileprivate struct Entry {
         let rendering: FetchRendering
         let byteCount: Int
-        /// Asked for since it was made, or since it was last spared.
-        var isUsed = false
 
         init(_ rendering: FetchRendering, of outcome: ConditionOutcome) {
             self.rendering = rendering
@@ -22,10 +19,7 @@ package final class RenderingCache: Sendable {
 
     fileprivate struct Shelf {
         var change: CommitSequence
-        var entries: [ConditionOutcome: Entry] = [:]
-        /// Outcomes in the order in which they were made, or spared; those before `oldest` are gone.
-        var order: [ConditionOutcome] = []
-        var oldest = 0
+        var entries = SecondChance<ConditionOutcome, Entry>()
     }
 
     fileprivate struct Shelves {
@@ -84,7 +78,7 @@ package final class RenderingCache: Sendable {
             guard let index = shelves.byScope.index(forKey: scope),
                 let place = shelves.byScope.values[index].firstIndex(where: { $0.change == change })
             else { return nil }
-            return shelves.byScope.values[index][place].rendering(of: outcome)
+            return shelves.byScope.values[index][place].entries.value(of: outcome)?.rendering
         }
     }
 
@@ -94,7 +88,7 @@ package final class RenderingCache: Sendable {
     ) {
         shelves.withLock { shelves in
             guard let place = shelves.place(scope, change),
-                shelves.byScope[scope]?[place].entries[outcome] == nil
+                shelves.byScope[scope]?[place].entries.contains(outcome) == false
             else { return }
             let entry = Entry(rendering, of: outcome)
             guard entry.byteCount <= maxBytes else { return }
@@ -102,8 +96,7 @@ package final class RenderingCache: Sendable {
             while shelves.byteCount + entry.byteCount > maxBytes, let (victim, shelf) = shelves.oldest {
                 shelves.dropOne(of: victim, shelf)
             }
-            shelves.byScope[scope]?[place].entries[outcome] = entry
-            shelves.byScope[scope]?[place].order.append(outcome)
+            shelves.byScope[scope]?[place].entries.keep(entry, of: outcome)
             shelves.byteCount += entry.byteCount
         }
     }
@@ -118,7 +111,7 @@ extension RenderingCache.Shelves {
     fileprivate var oldest: (Scope, Int)? {
         var found: (scope: Scope, place: Int, change: CommitSequence)?
         for (scope, shelves) in byScope {
-            for (place, shelf) in shelves.enumerated() where !shelf.entries.isEmpty {
+            for (place, shelf) in shelves.enumerated() where shelf.entries.count > 0 {
                 if shelf.change < found?.change ?? .max { found = (scope, place, shelf.change) }
             }
         }
@@ -126,50 +119,24 @@ extension RenderingCache.Shelves {
     }
 
     fileprivate mutating func dropOne(of scope: Scope, _ place: Int) {
-        byteCount -= byScope[scope]?[place].dropOne() ?? 0
+        byteCount -= byScope[scope]?[place].entries.dropOne()?.byteCount ?? 0
     }
 }
 
-extension RenderingCache.Shelf {
-    fileprivate mutating func rendering(of outcome: ConditionOutcome) -> FetchRendering? {
-        guard let index = entries.index(forKey: outcome) else { return nil }
-        entries.values[index].isUsed = true
-        return entries.values[index].rendering
-    }
-
-    /// Drops the oldest that was not asked for since it was made or spared.
-    ///
-    /// - Returns: its bytes.
-    fileprivate mutating func dropOne() -> Int {
-        var dropped = 0
-        while dropped == 0, oldest < order.count {
-            let outcome = order[oldest]
-            oldest += 1
-            if entries[outcome]?.isUsed == true {
-                entries[outcome]?.isUsed = false
-                order.append(outcome)
-            } else {
-                dropped = entries.removeValue(forKey: outcome)?.byteCount ?? 0
-            }
-        }
-        if oldest * 2 > order.count {
-            order.removeFirst(oldest)
-            oldest = 0
-        }
-        return dropped
-    }
-}
-
-/// The outcomes of a version by what its conditions read of a fetch: fetches that say the same are evaluated once.
-///  A client chooses what it says, so the table is bounded: 1,024 keys of 512 bytes. When it is full it starts over,
-/// which costs each of those that come again one evaluation.
+/// The outcomes of a version by what its conditions read of a fetch: fetches that say the same are evaluated once,
+/// also when they come at the same time. A client chooses what it says, so the table is bounded: 1,024 keys of 512 bytes.
+/// A key beyond those drives another out (``SecondChance``), which is evaluated again when it comes again.
 package final class KnownOutcomes: Sendable {
-    private static let maxKeys = 1024
+    package static let maxKeys = 1024
     private static let maxKeyBytes = 512
 
     /// nil where no two fetches have one outcome for sure.
     private let inputs: [ConditionInput]?
-    private let outcomes = Mutex<[Key: ConditionOutcome]>([:])
+    private let outcomes = Mutex(SecondChance<Key, ConditionOutcome>())
+    /// Locks of those who evaluate, by key. Several, so that few threads wait for another key than their own.
+    private let evaluations = (0..<16).map { _ in Evaluation() }
+
+    private final class Evaluation: Sendable { let lock = Mutex(()) }
 
     /// Values that the conditions read of a fetch. They are hashed as a whole: an array is hashed byte by byte.
     package struct Key: Hashable {
@@ -198,12 +165,19 @@ package final class KnownOutcomes: Sendable {
         return scan.appendKey(of: inputs, most: Self.maxKeyBytes, to: &key.bytes) ? key : nil
     }
 
-    func outcome(of key: Key) -> ConditionOutcome? { outcomes.withLock { $0[key] } }
+    func outcome(of key: Key) -> ConditionOutcome? { outcomes.withLock { $0.value(of: key) } }
 
-    func keep(_ outcome: ConditionOutcome, of key: Key) {
-        outcomes.withLock { outcomes in
-            if outcomes.count >= Self.maxKeys { outcomes.removeAll() }
-            outcomes[key] = outcome
+    /// Outcome of a key, which is evaluated where it is not known. A thread that asks for a key which another evaluates
+    /// waits for that: it would not be done sooner by itself.
+    package func outcome(of key: Key, evaluate: () -> ConditionOutcome) -> ConditionOutcome {
+        evaluations[Int(UInt(bitPattern: key.hashValue) % 16)].lock.withLock { _ in
+            if let known = outcome(of: key) { return known }
+            let outcome = evaluate()
+            outcomes.withLock { outcomes in
+                if outcomes.count >= Self.maxKeys { _ = outcomes.dropOne() }
+                outcomes.keep(outcome, of: key)
+            }
+            return outcome
         }
     }
 }

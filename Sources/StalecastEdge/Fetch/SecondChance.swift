@@ -1,0 +1,53 @@
+/// A table whose oldest value gives way first, unless it was asked for since it was made or last spared (second chance):
+/// values that only one client asks for do not drive out those that many do.
+struct SecondChance<Key: Hashable, Value> {
+    private struct Entry {
+        let value: Value
+        /// Asked for since it was made, or since it was last spared.
+        var isUsed = false
+    }
+
+    private var entries: [Key: Entry] = [:]
+    /// Keys in the order in which their values were made, or spared; those before `oldest` are gone.
+    private var order: [Key] = []
+    private var oldest = 0
+
+    var count: Int { entries.count }
+    var values: some Collection<Value> { entries.values.lazy.map(\.value) }
+
+    func contains(_ key: Key) -> Bool { entries[key] != nil }
+
+    /// Value of a key, which it spares once.
+    mutating func value(of key: Key) -> Value? {
+        // Through an index: the key is hashed once.
+        guard let index = entries.index(forKey: key) else { return nil }
+        if !entries.values[index].isUsed { entries.values[index].isUsed = true }
+        return entries.values[index].value
+    }
+
+    /// Keeps the value of a key that has none.
+    mutating func keep(_ value: Value, of key: Key) {
+        entries[key] = Entry(value: value)
+        order.append(key)
+    }
+
+    /// Drops the oldest value that was not asked for since it was made or spared.
+    mutating func dropOne() -> Value? {
+        var dropped: Value?
+        while dropped == nil, oldest < order.count {
+            let key = order[oldest]
+            oldest += 1
+            if entries[key]?.isUsed == true {
+                entries[key]?.isUsed = false
+                order.append(key)
+            } else {
+                dropped = entries.removeValue(forKey: key)?.value
+            }
+        }
+        if oldest * 2 > order.count {
+            order.removeFirst(oldest)
+            oldest = 0
+        }
+        return dropped
+    }
+}
