@@ -46,16 +46,22 @@ private let targets: [String: @Sendable ([UInt8]) -> Void] = [
     precondition(JSONValue.object(object).encoded() == JSONValue.object(expected).encoded(), "the dialects disagree")
 }
 
-/// The body of a fetch that is read in place says the same to the lenient reader, or is refused by both.
+/// The body of a fetch that is read in place says the same to the lenient reader, of its context and of the client that is
+/// counted, or is refused by both.
 @Sendable private func fetch(_ bytes: [UInt8]) {
     let now = Timestamp(microseconds: 0)
-    let scanned = bytes.withUnsafeBufferPointer { bytes in
-        FetchScan(bytes).map { scan in Result { try FetchRequest.context(scan, at: now) } }
+    bytes.withUnsafeBufferPointer { buffer in
+        guard let scan = FetchScan(buffer) else { return }
+        guard let object = try? LenientJSON.object(bytes) else {
+            fatalError("the lenient reader refuses what is ordinary")
+        }
+        let context = try? FetchRequest.context(scan, at: now)
+        precondition(context == (try? FetchRequest.context(object, at: now)), "read in two ways")
+        let app = context?.appID ?? ""
+        precondition(
+            FetchRequest.client(scan, appID: app) == FetchRequest.client(FetchFields(object), appID: app),
+            "counted as two clients")
     }
-    guard let scanned else { return }
-    guard let object = try? LenientJSON.object(bytes) else { fatalError("the lenient reader refuses what is ordinary") }
-    let context = try? FetchRequest.context(object, at: now)
-    precondition((try? scanned.get()) == context, "read in two ways")
 }
 
 /// A context that is read in place says the same to the other reader, or is refused by both; a value of any type is
