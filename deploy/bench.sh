@@ -8,7 +8,8 @@ usage() {
     cat <<'TEXT'
 deploy/bench.sh [--json FILE] [--compare FILE] [--fanout [SUBSCRIBERS [ROUNDS]]] [--tls [STREAMS [ROUNDS]]] \
                 [--flags [STREAMS [ROUNDS]]] [--fetch [KIND [SECONDS]]] [--storm [CLIENTS [ROUNDS]]] \
-                [--publish [SECONDS]] [--cluster [SECONDS]] [--webhooks [ROUNDS]] [--release [SECONDS]] [--counts]
+                [--publish [SECONDS]] [--cluster [SECONDS]] [--webhooks [ROUNDS]] [--release [SECONDS]] [--counts] \
+                [--instructions]
 
 Builds in release and runs the hot loop (hub, one shard, subscribers on loopback) under callgrind with few and many
 subscribers and few and many announcements; the differences are what one delivery and one announcement cost the
@@ -34,12 +35,15 @@ repeat within about 10 % (timers fire by the clock) on every machine; allocation
                    from 64 publishers with a project each, beside fdatasync(2) of 4 kB; SECONDS (5) each, three times
   --cluster        instead: publishes a second of three nodes over three members of etcd on this machine, from 1 and from 64
                    publishers at the first node, and what each costs every node and etcd in CPU; SECONDS (5), three times
-  --webhooks       instead: what one publish to 1,000 webhooks on 1,000 hosts costs a daemon for each, in ROUNDS (20), and
-                   what the same requests cost libcurl alone; three times
+  --webhooks       instead: what one publish to 1,000 webhooks on 1,000 hosts costs a daemon for each, in nine turns of ROUNDS
+                   (5), beside what the same requests cost libcurl alone, and what such a daemon costs while it is idle
   --release        instead: what fetches cost before any release in stages and while one is open, for SECONDS (5) each, and
                    what a publish to 5,000 streams costs before and after one; three times
-  --counts         instead: a delivery, a fetch (five turns of a second beside nginx, pinned) and a publish (two seconds) beside
-                   their yardsticks, and beside the last row of each in deploy/docs/figures.md; half a minute, what deploy/test.sh ends with
+  --counts         instead: a delivery, a fetch (five turns of a second beside nginx, pinned), a publish (two seconds) and a
+                   webhook's delivery (three turns) beside their yardsticks, the state, and a publish's first byte; each beside its
+                   last row in deploy/docs/figures.md. A minute, what deploy/test.sh ends with
+  --instructions   instead: instructions in user space of the whole daemon for a fetch, the state, a publish and a webhook's
+                   delivery, as callgrind counts them; two minutes
   The daemon of --fetch, --storm, --publish, --webhooks, --release and --counts counts its allocations, at about 1 ns for each.
 
   BIN=FOLDER       in the environment: all of these measure the stalecast there, and build nothing
@@ -49,7 +53,7 @@ Where the instructions go: the profiles stay in .build/bench; read one with `cal
 TEXT
 }
 
-json='' compare='' fanout=() tls=() flags=() fetch=() storm=() publish='' cluster='' webhooks='' release='' counts=''
+json='' compare='' fanout=() tls=() flags=() fetch=() storm=() publish='' cluster='' webhooks='' release='' counts='' instructions=''
 absolute() { [[ $1 == /* ]] && echo "$1" || echo "$here/$1"; }
 while (($#)); do
     case $1 in
@@ -90,7 +94,7 @@ while (($#)); do
         [[ ${1:-} =~ ^[0-9]+$ ]] && cluster=$1 && shift
         ;;
     --webhooks)
-        shift && webhooks=20
+        shift && webhooks=5
         [[ ${1:-} =~ ^[0-9]+$ ]] && webhooks=$1 && shift
         ;;
     --release)
@@ -98,6 +102,7 @@ while (($#)); do
         [[ ${1:-} =~ ^[0-9]+$ ]] && release=$1 && shift
         ;;
     --counts) counts=1 && shift ;;
+    --instructions) instructions=1 && shift ;;
     *) usage >&2 && exit 2 ;;
     esac
 done
@@ -106,6 +111,8 @@ done
 source deploy/packages.sh
 source deploy/bench/fetches.sh
 source deploy/bench/publishes.sh
+source deploy/bench/webhooks.sh
+source deploy/bench/instructions.sh
 require_swift
 install_missing "${build_packages[@]}"
 export PATH="$PATH:/usr/sbin:/sbin"
@@ -234,16 +241,6 @@ template() {
     }'
 }
 
-# ticks PID: CPU time of a process and its children, in hundredths of a second.
-ticks() {
-    local each sum=0 fields
-    for each in "$1" $(<"/proc/$1/task/$1/children"); do
-        fields=$(sed 's/.*) //' "/proc/$each/stat")
-        sum=$((sum + $(awk '{print $12 + $13}' <<<"$fields")))
-    done
-    echo "$sum"
-}
-
 # allocations: those of the daemon that runs, since its start.
 allocations() { od -An -v -tu8 -w64 "$data/allocations" | awk '{sum += $1} END {printf "%.0f\n", sum}'; }
 
@@ -271,9 +268,9 @@ compare_cluster() {
             # A node proposes one publish at a time: those that wrk left behind go first.
             curl -fsS -o /dev/null -X PUT -H "Authorization: Bearer $(<"$TOKEN")" -H 'If-Match: *' -d '{}' \
                 "$(control_address)/v1/projects/p000/remoteConfig" || true
-            before=$(for node in "${nodes[@]}" "${members[@]}"; do ticks "$node"; done)
+            before=$(for node in "${nodes[@]}" "${members[@]}"; do spent "$node"; done)
             publishes "$1" >"$work/wrk"
-            after=$(for node in "${nodes[@]}" "${members[@]}"; do ticks "$node"; done)
+            after=$(for node in "${nodes[@]}" "${members[@]}"; do spent "$node"; done)
             awk -v count="$COUNT" -v before="${before//$'\n'/ }" -v after="${after//$'\n'/ }" '
                 /Non-2xx|Socket errors/ {bad = 1} /requests in/ {sum = $1} /Requests\/sec/ {rate = $2} /Latency  / {time = $2}
                 END {
@@ -281,7 +278,7 @@ compare_cluster() {
                     number = split("a b c m1 m2 m3", name, " ")
                     split(before, was, " ")
                     split(after, now, " ")
-                    for (n = 1; n <= number; n++) printf " %s %.2f", name[n], (now[n] - was[n]) * 10 / sum
+                    for (n = 1; n <= number; n++) printf " %s %.2f", name[n], (now[n] - was[n]) / 1e6 / sum
                     print ""
                     exit bad
                 }' "$work/wrk"
@@ -313,67 +310,6 @@ start_member() {
         --listen-peer-urls "$(member "$1" 18380)" --initial-advertise-peer-urls "$(member "$1" 18380)" \
         --logger zap >"$2/m$1.log" 2>&1 &
     members+=("$!")
-}
-
-# answered: requests that the receivers' server has answered, this one included; the daemon is not asked, because that
-# would count as CPU of its deliveries.
-answered() { curl -fsS http://127.0.0.1:18096/count | awk 'NR == 3 {print $3}'; }
-
-# tell NUMBER: publishes, and waits until 1,000 webhooks have answered.
-tell() {
-    local before now asked=0
-    before=$(answered) || exit 1
-    now=$before
-    control /v1/projects/demo/remoteConfig -X PUT -H 'If-Match: *' \
-        -d '{"parameters":{"p":{"defaultValue":{"value":"'"$1"'"}}}}'
-    until ((now - before - asked >= 1000)); do
-        sleep 0.2
-        now=$(answered) || exit 1
-        ((++asked))
-    done
-}
-
-# compare_webhooks ROUNDS: libcurl and the daemon in turns, before a server that answers 204.
-compare_webhooks() {
-    local sink told=0 before after made host floor
-    build_daemon
-    install_command nginx nginx-light
-    install_missing curl libcurl4-openssl-dev
-    gcc -O2 -o .build/bench/curlfloor deploy/bench/curlfloor.c -lcurl
-    export STALECAST_WEBHOOKS_ALLOWED_ADDRESSES=127.0.0.0/8
-    serve
-    cat >"$data/nginx.conf" <<TEXT
-$([[ $EUID != 0 ]] || echo 'user root;') worker_processes 1; daemon off; pid $data/nginx.pid; error_log $data/nginx.log;
-events { worker_connections 8192; }
-http { access_log off; keepalive_requests 1000000000; keepalive_timeout 600s;
-    client_body_temp_path $data/1; proxy_temp_path $data/2; fastcgi_temp_path $data/3; uwsgi_temp_path $data/4;
-    scgi_temp_path $data/5; server { listen 18096 backlog=4096; root $data; location = /hook { return 204; }
-    location = /count { stub_status; } } }
-TEXT
-    nginx -c "$data/nginx.conf" -p "$data" 2>/dev/null &
-    sink=$!
-    for host in {0..999}; do
-        ((host == 0)) || echo next
-        printf 'url = "%s/v1/projects/demo/webhooks"\nheader = "Authorization: Bearer %s"\n' \
-            "$(control_address)" "$(<"$data/control.token")"
-        printf 'header = "Content-Type: application/json"\nfail\nsilent\noutput = "/dev/null"\n'
-        printf 'data = "{\\"url\\":\\"http://127.100.%d.%d:18096/hook\\"}"\n' $((host / 250)) $((host % 250 + 1))
-    done >"$data/requests"
-    curl -K "$data/requests"
-    # Twice: the first makes the connections.
-    for _ in 1 2; do told=$((told + 1000)) && tell "$told"; done
-    for _ in 1 2 3; do
-        floor=$(.build/bench/curlfloor 18096 "$1" 64 1000 | tee /dev/stderr | awk '{print $2}')
-        before=$(ticks "$daemon") && made=$(allocations)
-        for ((round = 0; round < $1; round++)); do told=$((told + 1000)) && tell "$told"; done
-        after=$(ticks "$daemon") && made=$(($(allocations) - made))
-        awk -v ticks=$((after - before)) -v count=$((1000 * $1)) -v floor="$floor" -v made="$made" 'BEGIN {
-            each = ticks * 10000 / count
-            printf "daemon  %.1f us of CPU and %.0f allocations each, %.2f times libcurl\n", each, made / count, each / floor}'
-    done
-    kill "$sink"
-    wait "$sink" || true
-    end
 }
 
 # compare_release SECONDS: one daemon before, during and after a release, three times.
@@ -409,6 +345,10 @@ if [[ -n $counts ]]; then
     compare_counts
     exit
 fi
+if [[ -n $instructions ]]; then
+    compare_instructions
+    exit
+fi
 if [[ -n $publish ]]; then
     compare_publish "$publish"
     exit
@@ -418,7 +358,8 @@ if [[ -n $cluster ]]; then
     exit
 fi
 if [[ -n $webhooks ]]; then
-    compare_webhooks "$webhooks"
+    prepare_webhooks
+    compare_webhooks "$webhooks" 9
     exit
 fi
 if [[ -n $release ]]; then

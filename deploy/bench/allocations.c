@@ -9,10 +9,12 @@
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 enum { threads = 512, line = 64 };
@@ -74,4 +76,10 @@ int posix_memalign(void **memory, size_t alignment, size_t size) {
   if (!made) return ENOMEM;
   *memory = made;
   return 0;
+}
+
+// Valgrind 3.19 writes to the mask, which libdispatch has in memory that is only to be read.
+int sigsuspend(const sigset_t *mask) {
+  sigset_t copy = *mask;
+  return (int)syscall(SYS_rt_sigsuspend, &copy, 8);
 }

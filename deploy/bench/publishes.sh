@@ -27,8 +27,16 @@ compare_publish() {
     for _ in 1 2 3; do
         .build/bench/fsync "$TMPDIR/file" 1000
         for COUNT in 1 64; do measure_publishes "$1"; done
+        measure_first_byte 200
     done
     rm -rf "$projects" "$TMPDIR"
+}
+
+# measure_first_byte ROUNDS: of a daemon of its own.
+measure_first_byte() {
+    serve
+    python3 deploy/bench/first_byte.py "$data" "$1"
+    end
 }
 
 # measure_publishes SECONDS: of a daemon of its own, from $COUNT publishers.
@@ -37,13 +45,13 @@ measure_publishes() {
     serve --config "$projects"
     TOKEN=$data/control.token
     publishes 1 >/dev/null
-    before=$(ticks "$daemon") && made=$(allocations)
+    before=$(spent "$daemon") && made=$(allocations)
     publishes "$1" >"$data/wrk"
-    after=$(ticks "$daemon") && made=$(($(allocations) - made))
-    awk -v count="$COUNT" -v ticks=$((after - before)) -v made="$made" '
+    after=$(spent "$daemon") && made=$(($(allocations) - made))
+    awk -v count="$COUNT" -v spent=$((after - before)) -v made="$made" '
         /Non-2xx|Socket errors/ {bad = 1} /requests in/ {sum = $1} /Requests\/sec/ {rate = $2} /Latency  / {time = $2}
         END {printf "%2d publishers %6.0f a second, %.2f ms of CPU and %.0f allocations each, %s until the answer\n",
-            count, rate, ticks * 10 / sum, made / sum, time; exit bad}' "$data/wrk"
+            count, rate, spent / 1e6 / sum, made / sum, time; exit bad}' "$data/wrk"
     end
 }
 
@@ -52,11 +60,10 @@ publishes() {
     wrk -t1 "-c$COUNT" "-d${1}s" --timeout 10s -s deploy/bench/publish.lua "$(control_address)"
 }
 
-# compare_counts: what a delivery, a fetch and a publish cost, for a moment each.
+# compare_counts: what a delivery, a fetch, a publish and a webhook's delivery cost, for a moment each.
 compare_counts() {
     local projects floor ours
-    install_command nginx nginx-light
-    install_missing curl
+    prepare_webhooks
     prepare_publishes
     export CODINGS='' BODIES=''
 
@@ -76,6 +83,10 @@ compare_counts() {
         ours=${ours#*publishers}
         beside "publish from $COUNT" "${ours#"${ours%%[! ]*}"}; fdatasync $floor ms"
     done
+    beside 'first byte' "$(measure_first_byte 50)"
+
+    compare_webhooks 5 3 >"$TMPDIR/webhooks"
+    beside webhook "$(sed -n 's/^webhook *//p' "$TMPDIR/webhooks")"
     rm -rf "$projects" "$TMPDIR"
 }
 
@@ -91,6 +102,8 @@ count_fetches() (
     take_turns http 5 1 >"$data/fetches"
     beside fetch "$(sed -n 's/^fetch *//p' "$data/fetches")"
     stop_nginx
+    rush state "$daemon" deploy/bench/state.lua "http://127.0.0.1:$(edge_port)/" 2 >"$data/state"
+    beside state "$(awk '{printf "%d a second, %.1f us of CPU and %.1f allocations each", $2, $3, $4}' "$data/state")"
 )
 
 # beside NAME FIGURES: prints them, and the last row of that name in figures.md.
