@@ -204,6 +204,24 @@ import Testing
     }
 
     @Test(arguments: [true, false])
+    func theStateIsTheNewestHoweverSoonItIsAskedForAgain(engine: Bool) async throws {
+        try await LiveEdge.with(engine: engine) { live in
+            let client = live.client()
+            for _ in 0..<10 {
+                let version = live.publish()
+                for topics in ["PUSH_RC", "PUSH_RC,NEWS", "PUSH_RC"] {
+                    client.get("/v1/state?topic=\(topics)")
+                    let answer = try client.read { $0.text.hasSuffix("}\n") }
+                    #expect(answer.contains(#""latestTemplateVersionNumber":"\#(version)""#))
+                    #expect(answer.contains(#"ETag: "\#(live.hub.board.head)""#))
+                    #expect(answer.contains("unknownTopics") == topics.contains("NEWS"))
+                    client.forget()
+                }
+            }
+        }
+    }
+
+    @Test(arguments: [true, false])
     func anUnknownTopicAmongKnownOnesIsNamedAndTheOthersAreServed(engine: Bool) async throws {
         try await LiveEdge.with(engine: engine) { live in
             live.publish()

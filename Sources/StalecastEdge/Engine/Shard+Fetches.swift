@@ -130,11 +130,8 @@ extension Shard {
         slot.pointee.request.isHTTP11 = request.isHTTP11
         slot.pointee.request.keepAlive = request.keepAlive
         slot.pointee.times.deadline = max(1, audience.wheel.now)
-        let response = ResponseHead.response(
-            status: 200, fields: PollDialect.etagField(board.head),
-            cors: ResponseHead.corsFields(origin: request.origin, allowed: settings.allowedOrigins),
-            date: audience.bytes.date.string(), keepAlive: request.keepAlive, body: StateDialect.body(topics, on: board)
-        )
+        let cors = ResponseHead.corsFields(origin: request.origin, allowed: settings.allowedOrigins)
+        let response = audience.bytes.state(topics, on: board, cors: cors, keepAlive: request.keepAlive)
         send(response, to: index)
     }
 }
