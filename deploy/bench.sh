@@ -389,8 +389,11 @@ fi
 
 install_command valgrind valgrind
 install_command strip binutils
-swift build -c release --product stalecast-benchmarks
-bin=$(swift build -c release --show-bin-path)
+bin=${BIN:-}
+if [[ -z $bin ]]; then
+    swift build -c release --product stalecast-benchmarks
+    bin=$(swift build -c release --show-bin-path)
+fi
 work=.build/bench
 rm -rf "$work" && mkdir -p "$work"
 
