@@ -1,4 +1,6 @@
 import NIOCore
+import NIOPosix
+import StalecastHTTP
 import StalecastStore
 import StalecastWire
 import Testing
@@ -61,29 +63,26 @@ struct PromptAnswerTests {
         let (count, value) = (400, String(repeating: "v", count: 15_000))
         try await ControlFixture.serving { server async throws in
             try await RawConnection.open(port: server.port, receiveBuffer: 4096) { inbound, outbound in
-                let bytes = try await withThrowingTaskGroup(of: [UInt8].self) { group in
+                let (blocked, block) = AsyncStream.makeStream(of: Never.self)
+                let bytes = try await withThrowingTaskGroup(of: Void.self) { group in
                     group.addTask {
+                        defer { block.finish() }
                         var isBlocked = false
                         for _ in 1...count {
                             let before = server.store.head()
                             try await outbound.write(Self.put(value))
                             // Alone: only then does the store's thread answer, until an answer waits for the client.
-                            let end = ContinuousClock.now + .seconds(1)
+                            let end = ContinuousClock.now + .milliseconds(400)
                             while !isBlocked, server.store.head() == before {
                                 isBlocked = ContinuousClock.now > end
                                 try await Task.sleep(for: .milliseconds(1))
                             }
+                            if isBlocked { block.finish() }
                         }
                         outbound.finish()
-                        return []
                     }
                     // Until the server goes on no more, because nothing is read.
-                    var (head, before) = (server.store.head(), CommitSequence.max)
-                    while head != before {
-                        before = head
-                        try await Task.sleep(for: .milliseconds(1500))
-                        head = server.store.head()
-                    }
+                    for await _ in blocked {}
                     let bytes = await RawConnection.collect(inbound)
                     try await group.waitForAll()
                     return bytes
@@ -93,5 +92,51 @@ struct PromptAnswerTests {
                 #expect(replies.allSatisfy { $0.text.contains(value) })
             }
         }
+    }
+
+    /// The daemon stops while a request is served. The client must not send another one on the connection.
+    @Test(arguments: [false, true]) func anAnswerAfterADrainBeganEndsTheConnection(drains: Bool) async throws {
+        let loop = ConnectionLoop(MultiThreadedEventLoopGroup.singleton.next())
+        let (served, serve) = AsyncStream.makeStream(of: Served.self)
+        let listener = try await HTTPListener.open(
+            .address(host: "127.0.0.1", port: 0), group: loop.loop, hasRoom: { true }
+        ) { channel in
+            channel.eventLoop.makeCompletedFuture {
+                try loop.receive(
+                    channel, limits: ConnectionLimits(), tls: nil,
+                    Reception { LateHandler(connection: $0, serve: serve) })
+            }
+        }
+        try await RawConnection.open(port: listener.port) { inbound, outbound in
+            try await outbound.write(Self.get)
+            let (connection, prompt) = try #require(await served.first { _ in true })
+            if drains { try await loop.loop.submit { _ = loop.drain() }.get() }
+            try #require(prompt).write(Answer(["a": 1]), of: connection, on: loop.loop)
+            if !drains { outbound.finish() }
+            let replies = HTTPReply.all(in: await RawConnection.collect(inbound))
+            #expect(replies.map(\.status) == [200])
+            #expect(replies.first?.headers["connection"] == (drains ? "close" : nil))
+        }
+        await listener.close()
+        try await loop.loop.flatSubmit { loop.drain() }.get()
+    }
+
+    private typealias Served = (connection: HTTPConnection, prompt: PromptAnswer?)
+
+    /// Leaves the answer to another thread.
+    private final class LateHandler: RequestHandler {
+        private let connection: HTTPConnection
+        private let serve: AsyncStream<Served>.Continuation
+
+        init(connection: HTTPConnection, serve: AsyncStream<Served>.Continuation) {
+            (self.connection, self.serve) = (connection, serve)
+        }
+
+        func admit(_ head: RequestHead) throws(GoogleError) -> Int { 0 }
+        func serve(_ request: Request) { serve.yield((connection, connection.promptAnswer())) }
+        func faulted(_ fault: ConnectionFault) {}
+        func becameWritable() {}
+        func drain() {}
+        func closed() {}
     }
 }

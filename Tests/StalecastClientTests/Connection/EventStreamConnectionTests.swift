@@ -122,16 +122,23 @@ import Testing
 
     @Test func heartbeatsKeepAConnection() async throws {
         try await StreamServer.serving { server in
-            let connection = StaleConnection.test(server, log) { $0.heartbeatLimit = 2 }
+            let connection = StaleConnection.test(server, log) { $0.heartbeatLimit = 1 }
             connection.start()
             defer { connection.stop() }
             #expect(await soon { server.peers.count == 1 })
             let peer = server.peers[0]
             peer.openStream()
+            let (beats, beat) = AsyncStream.makeStream(of: Void.self)
             // From a thread of its own, which other tests cannot hold up, until the connection ends.
-            Thread.detachNewThread { while peer.send(":\n") { usleep(20_000) } }
-            let start = Date()
-            #expect(await soon { start.timeIntervalSinceNow < -3 })
+            Thread.detachNewThread {
+                while peer.send(":\n") {
+                    beat.yield()
+                    usleep(20_000)
+                }
+                beat.finish()
+            }
+            // Together they take longer than the limit.
+            #expect(await beats.prefix(75).reduce(0) { count, _ in count + 1 } == 75)
             #expect(server.peers.count == 1 && log.losses.isEmpty)
         }
     }

@@ -93,12 +93,14 @@ final class DeliveryFixture: Sendable {
     }
 
     /// Ends as a crash would: nothing more is sent or written than already is.
-    func end() async {
+    ///
+    /// - Parameter grace: time for attempts under way.
+    func end(grace: Duration = .zero) async {
         guard let (engine, delivery) = running.withLock({ $0 }) else { return }
         running.withLock { $0 = nil }
         #expect(await delivery.checkConsistency() == [])
         delivery.stop()
-        await engine.shutdown(grace: .zero)
+        await engine.shutdown(grace: grace)
         delivery.close()
     }
 

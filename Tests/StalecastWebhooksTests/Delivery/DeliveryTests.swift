@@ -319,6 +319,18 @@ import Testing
         }
     }
 
+    /// A webhook that waits for its next attempt has none under way.
+    @Test(.timeLimit(.minutes(5))) func theEndWaitsForNothingButAttemptsUnderWay() async throws {
+        try await OriginServer.serving({ _ in .status(500) }) { server in
+            let fixture = try DeliveryFixture { $0.pace = DeliveryConfiguration.Pace() }
+            try fixture.start([])
+            let webhook = try fixture.install(fixture.webhook(server.url))
+            try fixture.publish()
+            try await eventually { try fixture.attempts(webhook).count == 1 }
+            await fixture.end(grace: .seconds(3600))
+        }
+    }
+
     @Test func aRemovedWebhookIsForgotten() async throws {
         try await OriginServer.serving({ _ in .status(500) }) { server in
             try await DeliveryFixture.running { fixture in

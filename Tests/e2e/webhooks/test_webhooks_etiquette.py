@@ -309,18 +309,6 @@ async def test_what_is_under_way_at_sigterm_is_finished_and_nothing_is_lost(laun
         assert len(receiver.arrivals) == 1
 
 
-async def test_with_nothing_under_way_the_end_is_not_waited_for(launch):
-    """The grace for attempts is 8 s; whoever owes a webhook that fails does not wait either."""
-    daemon = launch(webhooks.config())
-    with Receiver(lambda _: Answer(500)) as receiver:
-        await Webhooks(daemon).add(receiver.url)
-        await daemon.publish(marked("one"))
-        receiver.wait_for(1)
-        begin = time.monotonic()
-        assert daemon.stop() == 0
-        assert time.monotonic() - begin < 4
-
-
 async def test_the_removed_are_told_no_more_and_their_attempts_are_gone(launch):
     daemon = launch(webhooks.config())
     hooks = Webhooks(daemon)
