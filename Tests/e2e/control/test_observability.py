@@ -19,6 +19,7 @@ from harness.templates import marked
 from harness.waiting import eventually
 
 
+@configs.one_half
 async def test_metrics_pass_promtool(daemon, tool):
     await daemon.publish(marked("x"))
     stream = await Stream.open(daemon.edge)
@@ -96,6 +97,7 @@ async def test_refused_connections_are_counted_and_told_when_to_come_back(launch
     await again.synced()
 
 
+@configs.one_half
 async def test_status_says_what_is_served(daemon):
     await daemon.publish(marked("x"))
     stream = await Stream.open(daemon.edge)
@@ -104,6 +106,7 @@ async def test_status_says_what_is_served(daemon):
     assert stream.last_id in text and "demo" in text and "PUSH_RC" in text
 
 
+@configs.one_half
 async def test_refused_credentials_are_in_the_status(daemon):
     for _ in range(3):
         assert (await fetch(daemon.control, "/nothing", headers=[("Authorization", "Bearer wrong")])).status == 401
@@ -167,6 +170,7 @@ async def test_every_version_is_a_line_in_the_log(daemon):
     assert "rollbackSource=1" in third and "user=Grace" in third and "type=ROLLBACK" in third
 
 
+@configs.one_half
 async def test_the_log_says_how_many_subscribers_were_told(daemon):
     streams = [await Stream.open(daemon.edge) for _ in range(3)]
     for stream in streams:
@@ -251,6 +255,7 @@ def test_a_terminal_is_greeted_and_a_pipe_is_not(launch):
         assert part in said.decode(), said.decode()
 
 
+@configs.one_half
 @pytest.mark.parametrize("form", ("text", "json"))
 async def test_the_log_holds_no_secrets_and_json_is_json(launch, half, form):
     daemon = launch(configs.config(half, log={"format": form, "level": "trace"}), half=half)

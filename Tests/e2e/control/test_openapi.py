@@ -26,6 +26,7 @@ async def test_control_answers_as_its_document_says(launch, tmp_path, parameters
     assert await daemon.ready() == 200
 
 
+@configs.one_half
 @pytest.mark.limit(SECONDS + 90)
 async def test_edge_answers_as_its_document_says(daemon, tmp_path):
     await seed(daemon)
@@ -33,6 +34,7 @@ async def test_edge_answers_as_its_document_says(daemon, tmp_path):
     assert await daemon.ready() == 200
 
 
+@configs.one_half
 @pytest.mark.campaign
 @pytest.mark.limit(SECONDS + 90)
 async def test_edge_takes_what_its_document_allows(daemon, tmp_path):
@@ -87,6 +89,7 @@ async def test_a_client_is_generated_without_a_warning(daemon, tmp_path):
         assert f"class {name}:" in models, name
 
 
+@configs.one_half
 async def test_a_path_of_the_other_listener_says_which_this_is(daemon):
     assert "Control" in str((await fetch(daemon.edge, "/status")).json())
     assert "Edge" in str((await daemon.ask_control("/v1/state?topic=PUSH_RC", token=False)).json())

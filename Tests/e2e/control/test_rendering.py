@@ -4,6 +4,7 @@ import json
 import random
 import time
 
+from harness import configs
 from harness.daemon import LONG
 from harness.figures import record
 from harness.http1 import fetch
@@ -55,6 +56,7 @@ async def timed(daemon, request):
     return (time.perf_counter() - begin) * 1000, answer.json()
 
 
+@configs.one_half
 async def test_first_renderings_of_a_template_at_its_limits(daemon, half):
     await daemon.publish(large_template())
     chance, first, again = random.Random(7), [], []

@@ -11,6 +11,7 @@ from harness.waiting import eventually
 from test_propagation import crowd, get, propagation
 
 
+@configs.one_half
 async def test_a_second_try_waits_for_what_the_first_one_published(launch, half):
     daemon = launch(half=half)
     await daemon.client().publish(marked("one"))

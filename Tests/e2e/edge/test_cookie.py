@@ -55,6 +55,7 @@ async def test_a_page_of_this_site_reads_with_it(guarded):
     assert text not in guarded.log_text()
 
 
+@configs.one_half
 async def test_what_it_is_no_good_for(guarded):
     _, text = await make_key(guarded, GRANT, kind="publishable")
     value = await cookie(guarded, text)
@@ -74,6 +75,7 @@ async def test_what_it_is_no_good_for(guarded):
     assert await ask(guarded, value, headers=bearer("nonsense")) == 401, "what the request says goes first"
 
 
+@configs.one_half
 async def test_who_gets_one(guarded):
     _, secret = await make_key(guarded, GRANT)
     _, text = await make_key(guarded, GRANT, kind="publishable")
@@ -92,6 +94,7 @@ async def test_who_gets_one(guarded):
     assert "DELETE" in asked.header("access-control-allow-methods")
 
 
+@configs.one_half
 async def test_star_lists_nobody(launch, half):
     daemon = launch(configs.config(half, edge={"allowedOrigins": ["*"]}, auth={"mode": "enforce"}), half=half)
     _, text = await make_key(daemon, GRANT, kind="publishable")

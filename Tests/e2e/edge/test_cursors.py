@@ -57,11 +57,13 @@ async def test_an_older_cursor_gets_one_coalesced_message(daemon, ask):
     assert await ask(daemon, cursors[0]) == (None, [3], cursors[2])
 
 
+@configs.one_half
 async def test_the_current_cursor_gets_nothing(daemon, ask):
     cursors = await cursors_of_three_versions(daemon)
     assert await ask(daemon, cursors[2]) == (None, [], cursors[2])
 
 
+@configs.one_half
 async def test_a_cursor_from_the_future_is_reset(daemon, ask):
     cursors = await cursors_of_three_versions(daemon)
     epoch = cursors[2].partition(".")[0]
@@ -69,6 +71,7 @@ async def test_a_cursor_from_the_future_is_reset(daemon, ask):
     assert reason == "future-cursor" and versions == [3] and after == cursors[2]
 
 
+@configs.one_half
 async def test_a_cursor_of_another_epoch_is_reset(daemon, ask):
     cursors = await cursors_of_three_versions(daemon)
     reason, versions, after = await ask(daemon, f"{OTHER_EPOCH}.1")
@@ -81,11 +84,13 @@ async def test_a_malformed_cursor_is_reset_never_an_error(daemon, ask):
     assert got == {text: ("malformed", [3], cursors[2]) for text in MALFORMED}
 
 
+@configs.one_half
 async def test_an_empty_cursor_is_none(daemon, ask):
     cursors = await cursors_of_three_versions(daemon)
     assert await ask(daemon, "") == (None, [], cursors[2])
 
 
+@configs.one_half
 async def test_the_header_wins_over_the_query(daemon):
     cursors = await cursors_of_three_versions(daemon)
     stream = await Stream.open(daemon.edge, last_event_id=cursors[2], cursor=cursors[0])
@@ -106,6 +111,7 @@ async def test_have_brings_a_message_only_when_older(daemon, have, versions):
     assert versions_in(answer) == versions
 
 
+@configs.one_half
 async def test_a_resumed_message_names_the_union_of_changed_keys(daemon):
     await daemon.publish(template({"a": "1"}))
     stream = await Stream.open(daemon.edge)
@@ -118,6 +124,7 @@ async def test_a_resumed_message_names_the_union_of_changed_keys(daemon):
     assert message["changedKeys"] == ["a", "b", "c"] and message["sinceTemplateVersionNumber"] == "1"
 
 
+@configs.one_half
 async def test_a_restored_backup_resets_live_cursors_before_anything_else(launch, half, tmp_path):
     daemon = launch(configs.config(half), half=half)
     await daemon.publish(marked("in the backup"))
@@ -141,6 +148,7 @@ async def test_a_restored_backup_resets_live_cursors_before_anything_else(launch
     assert await daemon.publish(marked("after the restore")) == 6, "clients may hold a version 5"
 
 
+@configs.one_half
 async def test_a_database_file_put_back_by_hand_gets_a_new_epoch(launch, half):
     """The high-water mark outside the file notices what no version number could."""
     daemon = launch(configs.config(half), half=half)

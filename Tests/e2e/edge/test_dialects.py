@@ -11,6 +11,7 @@ from harness import configs
 from harness.http1 import fetch
 from harness.templates import template
 
+pytestmark = configs.one_half
 FETCH = "/v1/projects/demo/namespaces/firebase:fetch"
 FLAGS = "/ofrep/v1/evaluate/flags"
 CONTEXT = {"targetingKey": "u", "plan": "pro", "platform": "ios", "appVersion": "1.2", "level": 3, "beta": True}

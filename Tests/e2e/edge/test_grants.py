@@ -43,6 +43,7 @@ async def publish(daemon, project, namespace="firebase", value="x"):
     return version
 
 
+@configs.one_half
 async def test_an_audience_is_that_of_its_namespace(launch, half):
     daemon = launch(configuration(half, mode="off"), half=half)
     _, text = await make_key(daemon, {"role": "viewer", "projects": ["shop"], "namespaces": ["firebase"]})
@@ -64,6 +65,7 @@ async def test_an_audience_is_that_of_its_namespace(launch, half):
         stream.close()
 
 
+@configs.one_half
 async def test_over_a_cap_nobody_hears_a_version_without_the_key(launch, half):
     daemon = launch(configs.config(half, edge={"maxConnectionsPerAddress": 1, "apiKeys": ["in-all-apps"]}), half=half)
     await publish(daemon, "demo")
@@ -167,6 +169,7 @@ async def one_project(daemon, text, project, wanted, words):
     stream.close()
 
 
+@configs.one_half
 async def test_a_name_without_a_grant_is_as_one_that_is_not_there(guarded):
     await publish(guarded, "shop")
     _, text = await make_key(guarded, watch(projects=["demo"], topics=["PUSH_*"]))
@@ -189,6 +192,7 @@ async def test_a_name_without_a_grant_is_as_one_that_is_not_there(guarded):
     assert mixed.status == 200 and set(mixed.json()["unknownTopics"]) == {"SHARED", "NOPE"}
 
 
+@configs.one_half
 @pytest.mark.parametrize("spelling", ["%50USH_RC", "PUSH%5FRC"])
 async def test_an_encoded_name_gets_the_verdict_of_the_decoded_one(guarded, spelling):
     _, text = await make_key(guarded, watch(projects=["demo"], topics=["PUSH_RC"]))
@@ -200,6 +204,7 @@ async def test_an_encoded_name_gets_the_verdict_of_the_decoded_one(guarded, spel
     assert "/v1/state demo PUSH_RC" in guarded.log_text() and "/v1/poll" not in guarded.log_text()
 
 
+@configs.one_half
 @pytest.mark.parametrize("topic", ["%2550USH_RC", "PUSH_RC%00", "PUSH_RC%20", "%EF%BC%B0USH_RC", "push_rc",
                                    "firebase%2F..", "scope%3Ademo%2Ffirebase"])
 async def test_what_only_looks_like_the_name_is_not_it(guarded, topic):
@@ -208,6 +213,7 @@ async def test_what_only_looks_like_the_name_is_not_it(guarded, topic):
     assert answer.status in (400, 403)
 
 
+@configs.one_half
 async def test_fetches_and_firebase_streams_ask_for_their_grant(guarded):
     await publish(guarded, "demo")
     _, fetches = await make_key(guarded, {"actions": ["fetch"], "projects": ["demo"]}, kind="publishable")
@@ -234,6 +240,7 @@ async def test_fetches_and_firebase_streams_ask_for_their_grant(guarded):
                         b"{}")).status == 403
 
 
+@configs.one_half
 async def test_who_is_not_known_hears_one_sentence_with_the_right_header(guarded):
     key, revoked = await make_key(guarded, watch())
     await change_key(guarded, key, "revoke")
@@ -298,6 +305,7 @@ async def test_expiry_ends_streams_and_polls_and_not_before(guarded):
     assert (await fetch(guarded.edge, poll_target(project="demo"), headers=bearer(text))).status == 401
 
 
+@configs.one_half
 async def test_anonymous_callers_have_the_grants_of_the_configuration(launch, half):
     anonymous = [{"actions": ["watch"], "projects": ["demo"], "topics": ["PUSH_RC"]}]
     daemon = launch(configuration(half, anonymous=anonymous), half=half)
@@ -334,6 +342,7 @@ async def test_observe_serves_everybody_and_counts_who_would_be_refused(launch, 
     assert not any(frame.name == "auth" for frame in good.events), "a good key is not revoked by it"
 
 
+@configs.one_half
 async def test_off_is_as_it_was(launch, half):
     daemon = launch(configs.config(half, edge={"apiKeys": ["AIza-ours"]}), half=half)
     for headers, status in (((), 403), ([("X-Goog-Api-Key", "AIza-ours")], 200), (bearer("nonsense"), 403),
@@ -342,6 +351,7 @@ async def test_off_is_as_it_was(launch, half):
     assert (await fetch(daemon.edge, "/v1/state?topic=PUSH_RC&key=AIza-ours")).status == 200
 
 
+@configs.one_half
 async def test_plain_api_keys_hold_where_grants_decide(launch, half):
     daemon = launch(configs.config(half, edge={"apiKeys": ["AIza-ours"]}, auth={"mode": "enforce"}), half=half)
     assert (await fetch(daemon.edge, "/v1/state?topic=PUSH_RC&key=AIza-ours")).status == 200
@@ -349,6 +359,7 @@ async def test_plain_api_keys_hold_where_grants_decide(launch, half):
     assert json.loads((await fetch(daemon.edge, "/v1/state?topic=PUSH_RC")).body)["error"]["code"] == 401
 
 
+@configs.one_half
 async def test_the_command_line_shows_its_key(guarded):
     cli = Cli(guarded)
     _, text = await make_key(guarded, watch(projects=["demo"]))

@@ -25,6 +25,7 @@ def status(port, target, credential, source):
     return answer.status, answer.headers
 
 
+@configs.one_half
 @pytest.mark.parametrize("listener", ["edge", "control"])
 async def test_who_guesses_is_told_to_stop(launch, half, listener):
     with own_network(STRANGER):

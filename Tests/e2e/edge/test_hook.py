@@ -87,6 +87,7 @@ async def test_who_the_backend_names_gets_in(guarded, backend):
     assert "sid=1" not in guarded.log_text()
 
 
+@configs.one_half
 async def test_what_is_not_a_yes_is_a_no(guarded, backend):
     good = {"subject": "ann", "grants": WATCH}
     backend.answers |= {
@@ -105,6 +106,7 @@ async def test_what_is_not_a_yes_is_a_no(guarded, backend):
     assert await poll(guarded) == 401 and len(backend.asked) == len(found)
 
 
+@configs.one_half
 async def test_an_answer_is_kept_as_long_as_it_says(guarded, backend):
     backend.knows("kept", cacheFor=300)
     backend.knows("fresh")
@@ -117,6 +119,7 @@ async def test_an_answer_is_kept_as_long_as_it_says(guarded, backend):
     assert len(backend.asked) == 1
 
 
+@configs.one_half
 async def test_a_slow_backend_is_not_waited_for_and_not_flooded(guarded, backend):
     backend.delay = 3
     backend.knows("slow", cacheFor=60)
@@ -131,6 +134,7 @@ async def test_a_slow_backend_is_not_waited_for_and_not_flooded(guarded, backend
     assert await eventually(lambda: poll(guarded), 401) == 401
 
 
+@configs.one_half
 async def test_all_who_come_at_once_get_their_turn(guarded, backend):
     backend.delay = 0.05
     for number in range(300):
@@ -139,6 +143,7 @@ async def test_all_who_come_at_once_get_their_turn(guarded, backend):
     assert set(answers) == {200} and len(backend.asked) == 300
 
 
+@configs.one_half
 async def test_known_credentials_are_not_asked_about(guarded, backend):
     _, secret = await make_key(guarded, WATCH[0])
     backend.knows("sid=1")
@@ -148,6 +153,7 @@ async def test_known_credentials_are_not_asked_about(guarded, backend):
     assert await poll(guarded, ("Authorization", "Basic eDp5"), ("Cookie", "sid=1")) == 200
 
 
+@configs.one_half
 async def test_a_foreign_pages_cookie_is_not_asked_about(guarded, backend):
     backend.knows("sid=1")
     for origin, wanted in ((PAGE, 200), ("https://evil.example", 401), ("null", 401)):

@@ -60,6 +60,7 @@ async def test_a_held_long_poll_is_answered_with_exactly_that_data(many):
         assert answer.json()["messages"] == [DATA] and answer.body.isascii()
 
 
+@configs.one_half
 @pytest.mark.parametrize("condition,reached", (
     ("'PUSH_RC' in topics", {"A", "AB", "ABC"}),
     ("'PUSH_RC' in topics && 'OTHER' in topics", {"AB", "ABC"}),
@@ -80,6 +81,7 @@ async def test_a_condition_reaches_those_it_holds_for_once(many, condition, reac
     assert got == {name: [DATA] if name in reached else [] for name in streams}
 
 
+@configs.one_half
 @pytest.mark.parametrize("message", (
     {"data": DATA}, {"topic": "PUSH_RC", "condition": "'PUSH_RC' in topics", "data": DATA},
     {"topic": "a b", "data": DATA},
@@ -95,6 +97,7 @@ async def test_what_fcm_refuses_is_refused_and_reaches_nobody(many, message):
     assert before_fence(stream) == []
 
 
+@configs.one_half
 async def test_validate_only_sends_nothing(many):
     stream = await synced(many, "PUSH_RC")
     body = json.dumps({"message": {"topic": "PUSH_RC", "data": DATA}, "validateOnly": True}).encode()
@@ -104,6 +107,7 @@ async def test_validate_only_sends_nothing(many):
     assert before_fence(stream) == []
 
 
+@configs.one_half
 async def test_a_topic_nobody_declared_has_no_subscribers(many):
     stream = await synced(many, "PUSH_RC")
     answer = await many.client().send(DATA, topic="NOPE")

@@ -8,6 +8,7 @@ from harness.templates import template
 from test_fetch import ANDROID, CPP, JS, PATH, SDKS, TYPE
 from harness.waiting import eventually
 
+pytestmark = configs.one_half
 INSTALLATIONS = "/v1/projects/demo/installations"
 
 

@@ -69,6 +69,7 @@ async def test_a_ticket_opens_one_stream_of_its_topics(guarded):
     assert b'"revoked"' in stream.raw
 
 
+@configs.one_half
 async def test_many_at_once_with_one_ticket(guarded):
     _, secret = await make_key(guarded, WATCH)
     for _ in range(5):
@@ -77,6 +78,7 @@ async def test_many_at_once_with_one_ticket(guarded):
         assert sorted(answer.status for answer in answers) == [200] + [401] * 15
 
 
+@configs.one_half
 async def test_what_a_ticket_does_not_open(guarded):
     key, secret = await make_key(guarded, WATCH)
     _, other = await make_key(guarded, {"actions": ["fetch"]})
@@ -108,12 +110,14 @@ async def test_what_a_ticket_does_not_open(guarded):
     assert "stt_" not in guarded.log_text()
 
 
+@configs.one_half
 async def test_a_projects_number_is_its_id(guarded):
     _, secret = await make_key(guarded, WATCH)
     text = await ticket(guarded, secret, project="demo")
     assert (await poll(guarded, text, "PUSH_RC&project=123456789012")).status == 200
 
 
+@configs.one_half
 async def test_bad_bodies_get_a_sentence(guarded):
     _, secret = await make_key(guarded, WATCH)
     for body in (b"", b"{}", b'{"topics":[]}', b'{"topics":"PUSH_RC"}', b'{"topics":[1]}', b'{"topics":["a b"]}',
@@ -123,6 +127,7 @@ async def test_bad_bodies_get_a_sentence(guarded):
     assert (await ask(guarded, secret, b'{"topics":["nothing"]}')).status == 404
 
 
+@configs.one_half
 async def test_there_are_so_many_of_one_principal(guarded):
     _, secret = await make_key(guarded, WATCH)
     statuses = []
@@ -133,6 +138,7 @@ async def test_there_are_so_many_of_one_principal(guarded):
     assert (await ask(guarded, other)).status == 200
 
 
+@configs.one_half
 async def test_browsers_may_ask(guarded):
     answer = await fetch(guarded.edge, "/v1/tickets", "OPTIONS", [
         ("Origin", PAGE), ("Access-Control-Request-Method", "POST"), ("Access-Control-Request-Headers", "authorization")])

@@ -84,6 +84,7 @@ BAD = {
 }
 
 
+@configs.one_half
 @pytest.mark.parametrize("name", BAD)
 async def test_without_keys_it_is_not_now_and_never_401(launch, half, tmp_path, name):
     authority = Authority(tmp_path)
@@ -127,6 +128,7 @@ async def test_who_sends_no_more_is_answered_all_the_same(launch, half, tmp_path
         writer.close()
 
 
+@configs.one_half
 @pytest.mark.limit(90)
 async def test_keys_come_and_go_at_a_url(launch, half, tmp_path):
     authority = Authority(tmp_path)
@@ -148,6 +150,7 @@ async def test_keys_come_and_go_at_a_url(launch, half, tmp_path):
         assert daemon.running
 
 
+@configs.one_half
 async def test_a_key_that_is_removed_ends_its_streams(launch, half, tmp_path):
     old, new = Key("ES256", "old"), Key("ES256", "new")
     path = tmp_path / "keys"
@@ -164,6 +167,7 @@ async def test_a_key_that_is_removed_ends_its_streams(launch, half, tmp_path):
     assert await status(daemon, old.token()) == 401
 
 
+@configs.one_half
 async def test_a_reload_that_removes_the_issuer_ends_its_streams(launch, half, tmp_path):
     key = Key()
     (tmp_path / "keys").write_bytes(key_set(key))

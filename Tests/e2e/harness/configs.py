@@ -3,7 +3,8 @@
 import pytest
 
 HALVES = ("engine", "front")
-# Marks a test of what lies behind both halves: the store, Control, the command line.
+# Marks a test of what lies behind both halves (the store, Control, the command line), or of requests that the engine hands
+# to the Front: then a run with the engine covers both.
 one_half = pytest.mark.parametrize("half", ["engine"])
 
 
