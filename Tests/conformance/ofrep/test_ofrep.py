@@ -2,6 +2,7 @@
 
 The environment names the server and what it was prepared with; a test whose preparation is missing is skipped."""
 
+import contextlib
 import json
 import os
 import subprocess
@@ -25,6 +26,8 @@ FLAGS = {"bool_flag": True, "string_flag": "hello", "int_flag": 42, "float_flag"
 REASONS = {"STATIC", "TARGETING_MATCH", "SPLIT", "DISABLED", "UNKNOWN", "DEFAULT"}
 CODES = {"PARSE_ERROR", "TARGETING_KEY_MISSING", "INVALID_CONTEXT", "GENERAL"}
 WHO = {"targetingKey": "user-1"}
+# One connection: a new one for each request would be too slow for some limits of requests.
+SESSION = requests.Session()
 
 pytestmark = pytest.mark.skipif(not URL, reason="OFREP_URL names no server")
 
@@ -36,8 +39,8 @@ def needs(value, name):
 def ask(path="", context=WHO, headers=None, params=None, body=None, url=URL):
     """A POST; `body` is sent as it is, in place of the context."""
     data = body if body is not None else json.dumps({"context": context}).encode()
-    return requests.post(f"{url}/ofrep/v1/evaluate/flags{path}", data=data, params=params, timeout=SECONDS,
-                         headers={"Content-Type": "application/json", **HEADERS, **(headers or {})})
+    return SESSION.post(f"{url}/ofrep/v1/evaluate/flags{path}", data=data, params=params, timeout=SECONDS,
+                        headers={"Content-Type": "application/json", **HEADERS, **(headers or {})})
 
 
 def strictly(value):
@@ -120,6 +123,9 @@ class Stream:
             return event
 
     def close(self):
+        # Without a shutdown the close waits for the thread that reads. Fails before urllib3 2.3, and after the server's end.
+        with contextlib.suppress(AttributeError, OSError, ValueError):
+            self.answer.raw.shutdown()
         self.answer.close()
 
 
