@@ -22,7 +22,7 @@ package struct APIKey: Sendable, Hashable {
     /// All of it. A secret.
     package let text: String
 
-    /// Why a text is no key.
+    /// Reason why a text is no key.
     package enum Flaw: Error { case foreign, typo }
 
     package static let prefix = "stc_"

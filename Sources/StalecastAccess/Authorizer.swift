@@ -250,7 +250,7 @@ package final class Authorizer: Sendable {
 
     package struct Listed: Sendable {
         package let key: AccessKey
-        /// Since the process started; nil when it was not.
+        /// Time of the key's last use since the process started; nil when it was not used.
         package let lastUsed: Timestamp?
         package let isConfigured: Bool
     }
@@ -303,7 +303,7 @@ package final class Authorizer: Sendable {
         state.withLock { $0.refusals[kind]?.example = example }
     }
 
-    /// All that were ever counted.
+    /// Refusals since the start, by kind. Marks their examples as seen.
     package var refusals: [RefusedKind: Refused] {
         state.withLock { state in
             for kind in state.refusals.keys { state.refusals[kind]?.isSeen = true }

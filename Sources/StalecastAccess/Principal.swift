@@ -98,7 +98,7 @@ package enum Denial: String, Error, Sendable, CaseIterable {
     case badClaims = "bad_claims"
     /// A token that is good for longer than its issuer's may be.
     case tooLong = "too_long"
-    /// It cannot be said now: keys are not here yet, or too many ask.
+    /// No answer at present: the keys are not here yet, or too many callers ask.
     case notReady = "not_ready"
     /// Too many bad ones from one address.
     case overRate = "over_rate"
@@ -156,7 +156,7 @@ package struct Grant: Sendable, Hashable {
 
     /// Topics that an action is about.
     package enum Topics: Sendable {
-        /// It is about a scope.
+        /// The action is about a scope, not about topics.
         case irrelevant
         /// Everything that is said of a scope.
         case all

@@ -23,7 +23,7 @@ package final class ControlCapacity: Sendable {
     /// its release, overflows the stack.
     private let follower = Mutex(Follower())
 
-    /// Up to the cap connections are served, so many more are told 503, beyond they wait in the kernel.
+    /// Connections above the cap that are answered with 503; further ones wait in the kernel.
     private static let refusalHeadroom = 24
 
     package init(_ most: Int) { self.most = Atomic(max(1, most)) }

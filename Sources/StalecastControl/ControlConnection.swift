@@ -175,6 +175,6 @@ struct Caller {
 }
 
 extension RequestHead {
-    /// It has a field that browsers alone send.
+    /// Whether the request has a field that only browsers send.
     fileprivate var isOfBrowser: Bool { headers.contains(name: "origin") || headers.contains(name: "sec-fetch-site") }
 }

@@ -14,9 +14,9 @@ package struct ControlReports: Sendable {
     let status: @Sendable () async -> JSONValue
     /// The body of `/v1/timeline`, an object.
     let timeline: @Sendable () async -> JSONValue
-    /// Why the daemon is not ready, sentences without secrets; empty when it is.
+    /// Reasons why the daemon is not ready, sentences without secrets; empty when it is.
     let readiness: @Sendable () async -> [String]
-    /// Why it is ready and yet not all that it should be.
+    /// Shortcomings of a daemon that is ready.
     let degraded: @Sendable () -> [String]
 
     package init(

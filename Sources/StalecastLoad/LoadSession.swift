@@ -129,7 +129,7 @@ package struct LoadSession: Sendable {
         package let lost: Int
         /// Times from just before the publish was sent until the version was there, per subscriber.
         package let latencies: LatencySample
-        /// Until the publish was answered.
+        /// Nanoseconds until the publish was answered.
         package let acknowledgedNs: UInt64
         /// CPU time in the round, the publish itself included; nil when the server's process is not known.
         let serverCpuNs: UInt64?

@@ -15,7 +15,7 @@ package final class LoadTally: Sendable {
         package var heartbeats = 0
         /// Time when the last one came to stand; nanoseconds of the monotonic clock.
         var lastReadyAt: UInt64 = 0
-        /// Why the first of the refused and dead ended.
+        /// Failure of the first subscriber that was refused or died.
         package var firstFailure: Failure?
 
         package var live: Int { ready - dead }
@@ -90,7 +90,7 @@ package final class LoadTally: Sendable {
         }
     }
 
-    /// Why a subscriber ended.
+    /// Reason for a subscriber's end.
     package enum Failure: Sendable, Equatable {
         /// A system call failed with this `errno`.
         case system(Int32)

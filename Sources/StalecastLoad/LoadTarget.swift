@@ -131,7 +131,7 @@ extension LoadTarget {
         }
     }
 
-    /// Why a connection failed; 0 when it did not.
+    /// Error number of a failed connection; 0 when it did not fail.
     static func pendingError(_ descriptor: Int32) -> Int32 {
         var (error, size) = (Int32(0), socklen_t(MemoryLayout<Int32>.size))
         return getsockopt(descriptor, SOL_SOCKET, SO_ERROR, &error, &size) == 0 ? error : errno

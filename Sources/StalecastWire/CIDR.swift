@@ -41,7 +41,7 @@ package struct CIDR: Sendable, Hashable, CustomStringConvertible {
         }
     }
 
-    /// Why a text is no address range.
+    /// Reason why a text is no address range.
     package struct Invalid: Error, CustomStringConvertible {
         package let description: String
 

@@ -1,4 +1,4 @@
-/// Why a name from outside was refused; `description` is a sentence for the person who sent it.
+/// Reason why a name from outside was refused; `description` is a sentence for its sender.
 package struct InvalidName: Error, CustomStringConvertible {
     package let description: String
 

@@ -62,7 +62,7 @@ package enum ByteCount {
     }
 }
 
-/// Why the text of one value was refused; `description` is a sentence without the value's name, for the operator.
+/// Reason why one value's text was refused; `description` is a sentence without the value's name, for the operator.
 package struct InvalidValue: Error, Equatable, CustomStringConvertible {
     package let description: String
 

@@ -37,7 +37,7 @@ package enum ExitStatus: Int32, CaseIterable {
         + "\n  130  interrupted"
 }
 
-/// Why a command ends without success: what happened, the single problems, and what to do.
+/// End of a command without success: what happened, the single problems, and what to do.
 package struct CommandFailure: Error, CustomStringConvertible {
     package let status: ExitStatus
     /// A sentence without its full stop, lower case as it follows `stalecast: `.

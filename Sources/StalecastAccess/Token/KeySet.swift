@@ -11,7 +11,7 @@ package struct KeySet: Sendable {
     package static let maxBytes = 256 << 10
     package static let maxKeys = 64
 
-    /// Why a text is no key set; a sentence.
+    /// Reason why a text is no key set; a sentence.
     package struct Unusable: Error, CustomStringConvertible { package let description: String }
 
     /// - Throws: when there is no key in it that could verify anything.

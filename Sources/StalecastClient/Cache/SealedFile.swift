@@ -18,7 +18,7 @@ package struct SealedFile: Sendable {
 
     package init(url: URL) { self.url = url }
 
-    /// Why a file is not used or could not be written.
+    /// Reason why a file is not used or could not be written.
     package struct Problem: Error, CustomStringConvertible {
         package let description: String
     }

@@ -16,12 +16,12 @@ package struct StoredConfig: Sendable, Equatable, Codable {
     package var isStale = false
     /// The newest version such a message named; nil when none did.
     var staleVersion: Int64?
-    /// Since when the server answers with versions older than `staleVersion`; nil while it did not.
+    /// Time since which the server answers with versions older than `staleVersion`; nil while it did not.
     var unreachedSince: Date?
     /// The server disowned the cursor: versions may have started over, so that a lower one can be the newer. Ends with
     /// the next successful fetch.
     var isVoid = false
-    /// Since when the server answers with nothing but older versions than `fetched`; nil while it does not.
+    /// Time since which the server answers with nothing but older versions than `fetched`; nil while it does not.
     var olderSince: Date?
     /// The endpoint and project this was kept for last; nil before the first write.
     var origin: String?

@@ -2,7 +2,7 @@
 public enum ConnectionEvent: Sendable, Hashable {
     /// A message for one topic, or (`CONFIG_STATE` absent from `data`) any other data message sent to it.
     case stale(StaleNotice)
-    /// All that was owed has been delivered; `cursor` is the place to resume from, to be stored by the owner.
+    /// Everything owed was delivered; `cursor` is the place to resume from, to be stored by the owner.
     case synced(cursor: String?)
     /// The server could not understand the cursor: whatever is held may be out of date.
     case reset(reason: String)

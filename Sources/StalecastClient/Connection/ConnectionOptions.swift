@@ -28,8 +28,7 @@ public struct ConnectionOptions: Sendable {
     /// Most seconds that are added at random to a reconnect delay; after refusals such as 403 or 404 ten times as many.
     /// Default 60.
     public var longestReconnectDelay: TimeInterval = 60
-    /// While long-poll is used, a stream is tried after so many seconds; each vain try doubles that, up to 15 minutes.
-    /// Default 60.
+    /// Seconds of long-poll before a stream is tried; each vain try doubles them, up to 15 minutes. Default 60.
     public var streamRetryInterval: TimeInterval = 60
     /// Whether requests go over Foundation's `URLSession` on Linux too, for most of a core per process, instead of
     /// libcurl. Default false; without effect on Apple's systems, where all does.

@@ -51,7 +51,7 @@ enum FetchAnswer: Sendable, Equatable {
         return .content(content)
     }
 
-    /// Why a fetch brought nothing.
+    /// Reason why a fetch brought nothing.
     struct Failure: Error, Sendable, Equatable {
         /// The HTTP status; nil when there was no answer.
         var status: Int?

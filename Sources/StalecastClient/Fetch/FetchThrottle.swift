@@ -6,7 +6,7 @@ package import Foundation
 package struct FetchThrottle: Sendable, Equatable, Codable {
     /// Failures in a row; 0 after a success.
     private(set) var failures = 0
-    /// Until when no fetch is made; nil for no pause.
+    /// Time before which no fetch is made; nil for no pause.
     private(set) var end: Date?
     /// Whether `end` is the server's own word, its `Retry-After`.
     private(set) var isNamedByServer = false

@@ -19,7 +19,7 @@ public struct NetworkTransport: HTTPTransport {
         }
     }
 
-    /// Why there is no answer.
+    /// Reason why there is no answer.
     struct Failure: LocalizedError {
         let errorDescription: String?
     }

@@ -13,9 +13,9 @@ import StalecastWire
 ///
 /// Every client gets the same values: there are no conditions. Versions count from 1, as a real server's do.
 public final class LocalConfigServer: HTTPTransport {
-    /// Why fetches fail.
+    /// Failure that all fetches meet.
     public enum Outage: Sendable, Hashable {
-        /// There is no answer at all.
+        /// The server does not answer at all.
         case unreachable
         /// An answer of this status, and with `retryAfter` a header that asks to wait so many seconds.
         case status(Int, retryAfter: Int? = nil)

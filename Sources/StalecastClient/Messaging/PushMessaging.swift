@@ -247,7 +247,7 @@ public final class PushMessaging: Sendable {
     }
 }
 
-/// Why a topic was not subscribed to or unsubscribed from.
+/// Error of subscribing to a topic or unsubscribing from it.
 public enum PushMessagingError: Error, Sendable, Hashable, LocalizedError {
     /// The name breaks FCM's rule, `[a-zA-Z0-9-_.~%]{1,255}`.
     case invalidTopicName(String)

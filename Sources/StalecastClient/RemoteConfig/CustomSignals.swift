@@ -25,7 +25,7 @@ public struct CustomSignalValue: Sendable, Hashable, ExpressibleByStringInterpol
     public init(floatLiteral value: Double) { text = "\(value)" }
 }
 
-/// Why custom signals were refused; none of a refused call is set. As `NSError` it has Firebase's domain and codes.
+/// Refusal of custom signals; none of a refused call is set. As `NSError` it has Firebase's domain and codes.
 public struct RemoteConfigCustomSignalsError: Error, Sendable, Hashable, LocalizedError, CustomNSError {
     /// Firebase's codes.
     public enum Code: Int, Sendable, Hashable {

@@ -10,7 +10,7 @@ public let RemoteConfigUpdateErrorDomain = RemoteConfigUpdateError.errorDomain
 /// The domain of a ``RemoteConfigCustomSignalsError``.
 public let RemoteConfigCustomSignalsErrorDomain = RemoteConfigCustomSignalsError.errorDomain
 
-/// Why a fetch failed. As `NSError` it has Firebase's domain and codes.
+/// Error of a fetch. As `NSError` it has Firebase's domain and codes.
 public struct RemoteConfigError: Error, Sendable, Hashable, LocalizedError, CustomNSError {
     /// Firebase's codes.
     public enum Code: Int, Sendable, Hashable {
@@ -70,7 +70,7 @@ public struct RemoteConfigError: Error, Sendable, Hashable, LocalizedError, Cust
     }
 }
 
-/// Why an update listener was called without an update. As `NSError` it has Firebase's domain and codes.
+/// Error with which an update listener is called. As `NSError` it has Firebase's domain and codes.
 public struct RemoteConfigUpdateError: Error, Sendable, Hashable, LocalizedError, CustomNSError {
     /// Firebase's codes.
     public enum Code: Int, Sendable, Hashable {
@@ -120,7 +120,7 @@ public struct RemoteConfigUpdateError: Error, Sendable, Hashable, LocalizedError
     }
 }
 
-/// Why defaults were refused; Firebase's name.
+/// Error of defaults that were refused; Firebase's name.
 public enum RemoteConfigCodableError: Error, Sendable, Hashable {
     /// The value does not encode as an object, whose members would be the parameters.
     case invalidSetDefaultsInput(String)

@@ -125,7 +125,7 @@ extension AuditCopies {
         package var written = 0
         /// Lines that are missing still.
         package var failed = 0
-        /// Why the entries stay in the store; nil when they went, or lines are missing still.
+        /// Error that keeps the entries in the store; nil when they went, or lines are missing still.
         package var problem: StoreError?
     }
 

@@ -30,7 +30,7 @@ package enum AuditFiles {
         return names.sorted()
     }
 
-    /// All that are there, oldest first.
+    /// All files of the log, oldest first.
     package static func all(in directory: String) -> [String] {
         former(in: directory) + (access("\(directory)/\(current)", F_OK) == 0 ? [current] : [])
     }

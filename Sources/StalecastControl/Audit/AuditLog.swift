@@ -26,12 +26,12 @@ package final class AuditLog: Sendable {
         /// The size at which another file is begun, or tried again.
         var rotateAt: Int64
         var chain: AuditChain
-        /// Up to where blocks are set aside for lines to come.
+        /// End of the blocks that are set aside for lines to come.
         var reservedTo: Int64 = 0
         /// The file ends in the middle of a line.
         var isTorn: Bool
         var failures = 0
-        /// Why no other file could be begun; nil since one was.
+        /// Reason why no other file could be begun; nil since one was.
         var rotationProblem: String?
     }
 
@@ -40,14 +40,14 @@ package final class AuditLog: Sendable {
     private let state: Mutex<State>
     private let clock: @Sendable () -> Timestamp
     private let append: Append
-    /// Why the log is not the one that the former daemon wrote, a sentence; nil when it is.
+    /// Reason why the log is not the one that the former daemon wrote, a sentence; nil when it is.
     package let loss: String?
     /// Time of the last line that the former daemon wrote; nil when there is none.
     package let formerEnd: Timestamp?
 
     private var path: String { "\(directory)/\(AuditFiles.current)" }
 
-    /// Why there is no log.
+    /// Reason why there is no log.
     package struct Problem: Error, CustomStringConvertible { package let description: String }
 
     /// Function that writes bytes to a file, and returns how many of them the kernel took.
@@ -346,7 +346,7 @@ package final class AuditLog: Sendable {
 
     /// Lines that could not be written.
     package var failures: Int { state.withLock { $0.failures } }
-    /// Why it goes on in a file that is full; nil when it does not.
+    /// Reason why the log goes on in a file that is full; nil when it does not.
     package var rotationProblem: String? { state.withLock { $0.rotationProblem } }
     /// The number and the hash of the last line, to be noted elsewhere.
     package var end: (count: Int64, hash: String) { state.withLock { ($0.chain.count, $0.chain.hash) } }

@@ -38,7 +38,7 @@ package struct AuditMark: Sendable, Equatable {
         if !isWhole || rename(next, path) != 0 { unlink(next) }
     }
 
-    /// Why a log that ends so is not the one that was marked; nil when it may be.
+    /// Reason why a log that ends so is not the one that was marked; nil when it may be.
     ///
     /// - Parameter isTorn: the end of the process cut off what follows its last line.
     package func contradiction(_ chain: AuditChain, isTorn: Bool) -> String? {

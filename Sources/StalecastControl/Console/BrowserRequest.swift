@@ -10,7 +10,7 @@ struct BrowserRequest: Sendable {
     private let configuration: ControlConfiguration
     /// The console's cookie; nil when there is none, or a credential beside it.
     let cookie: String?
-    /// It is for one of the console's own paths.
+    /// Whether the request is for one of the console's own paths.
     private let isConsole: Bool
 
     init(

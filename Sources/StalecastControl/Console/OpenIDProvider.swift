@@ -11,16 +11,16 @@ struct OpenIDProvider: Sendable {
     private let authorization: OutboundURL
     let token: OutboundURL
     private let endSession: OutboundURL?
-    /// Why a sign-out does not reach the issuer though its document says where; a sentence.
+    /// Reason why a sign-out does not reach the issuer though its document says where; a sentence.
     let problem: String?
-    /// It names itself in each answer (RFC 9207).
+    /// Whether the issuer names itself in each answer (RFC 9207).
     let namesItself: Bool
-    /// It takes the client's secret as a basic credential.
+    /// Whether the issuer takes the client's secret as a basic credential.
     private let takesBasic: Bool
-    /// It takes the client's secret in the body.
+    /// Whether the issuer takes the client's secret in the body.
     private let takesBody: Bool
 
-    /// Why a document is of no use; a sentence.
+    /// Reason why a document is of no use; a sentence.
     struct Unusable: Error, CustomStringConvertible { let description: String }
 
     /// Address of an issuer's document.

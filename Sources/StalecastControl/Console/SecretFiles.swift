@@ -4,7 +4,7 @@ import Synchronization
 /// Reads clients' secrets from files. A file system that hangs delays the sign-ins that need that file, and blocks
 /// only a thread of its own.
 package final class SecretFiles: Sendable {
-    /// Why there is no secret; a sentence.
+    /// Reason why there is no secret; a sentence.
     package struct Hanging: Error, CustomStringConvertible {
         package let description: String
     }

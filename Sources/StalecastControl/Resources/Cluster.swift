@@ -5,10 +5,10 @@ package import StalecastWire
 
 /// Questions to, and actions of, a node of a cluster.
 package struct ClusterService: Sendable {
-    /// Why the log did not do what it was asked.
+    /// Reason why the log did not do what it was asked.
     package struct Failure: Error, CustomStringConvertible {
         package let description: String
-        /// It may have been done, or be done later.
+        /// Whether the change may have been made, or may be made later.
         let isUnknown: Bool
 
         package init(description: String, isUnknown: Bool) {
@@ -27,7 +27,7 @@ package struct ClusterService: Sendable {
     package struct CopyAge: Sendable {
         /// The time since the log said that the copy is the newest.
         package let unverified: Duration
-        /// It is more than `cluster.maxUnverified`.
+        /// Whether the age is more than `cluster.maxUnverified`.
         package let isTooLong: Bool
 
         package init(unverified: Duration, isTooLong: Bool) {

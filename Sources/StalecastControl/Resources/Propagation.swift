@@ -316,7 +316,7 @@ extension RolloutStatus {
         return object
     }
 
-    /// Up to the end of the bucket that is now.
+    /// Sums by time, up to the end of the present bucket.
     private var curve: JSONValue {
         var buckets = 1
         while buckets < StageTimes.buckets, StageTimes.bound(buckets - 1) < ageSeconds { buckets += 1 }

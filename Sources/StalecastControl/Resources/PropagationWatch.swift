@@ -6,7 +6,7 @@ import StalecastWire
 /// Goal of a client that waits for a version's progress, and the end of the wait. The server decides, for commands,
 /// browsers and CI alike.
 package struct PropagationGoal: Sendable, Hashable {
-    /// Why it is over. Raw values are on the wire.
+    /// Reason for the watch's end. Raw values are on the wire.
     package enum Reason: String, Sendable {
         case reached = "REACHED"
         case timeout = "TIMEOUT"

@@ -96,7 +96,7 @@ package struct Surroundings: Sendable {
     package let environment: [String: String]
     /// The context that was chosen; nil without one.
     package let context: (name: String, fields: ContextFile.Fields)?
-    /// It was asked for with `--context`, so variables about the daemon do not count.
+    /// Whether `--context` asked for it, so that variables about the daemon do not count.
     private let isAskedFor: Bool
 
     /// - Parameter arguments: of the command line; `--context NAME` may be among them.

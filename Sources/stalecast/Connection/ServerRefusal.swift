@@ -118,7 +118,7 @@ struct ServerRefusal {
         }
     }
 
-    /// It is good, so the control token is not what is wanted.
+    /// Text for a credential that is good, so that the control token is not what is wanted.
     private func missingGrant(_ token: ControlToken) -> String {
         token.isOfIssuer
             ? "The token from \(token.file) has no grant for this. Its issuer, or an operator by a rule of "

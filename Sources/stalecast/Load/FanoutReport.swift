@@ -15,7 +15,7 @@ struct FanoutReport {
     /// Failure that broke the measurement off.
     var failure: CommandFailure?
 
-    /// Why not everything was delivered, or the template not restored; nil when all is well.
+    /// Failure to deliver everything, or to restore the template; nil when all is well.
     var shortfall: CommandFailure? {
         if case .failed(let failure) = restoration { return failure }
         if let round = rounds.first(where: { !$0.isComplete }) {

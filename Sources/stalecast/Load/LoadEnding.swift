@@ -19,7 +19,7 @@ enum LoadEnding {
         }
     }
 
-    /// Why not all of `asked` subscribers connected; nil when they did.
+    /// Failure when not all of `asked` subscribers connected; nil when they did.
     static func shortfall(_ result: LoadSession.Connected, topic: String) -> CommandFailure? {
         guard !result.isComplete else { return nil }
         let missing = result.asked - result.ready

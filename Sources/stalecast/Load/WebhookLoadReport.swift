@@ -13,12 +13,12 @@ struct WebhookLoadReport {
     var rounds: [LoadSession.Round] = []
     var counts = ReceiverLoop.Tally.Counts()
     var restoration = LoadRestoration.notNeeded
-    /// Why webhooks of the load are still registered; nil when none is.
+    /// Failure to remove the load's webhooks; nil when none is left.
     var removal: CommandFailure?
     /// Failure that broke the measurement off.
     var failure: CommandFailure?
 
-    /// Why not everything was delivered, or not everything put back; nil when all is well.
+    /// Failure to deliver everything, or to put everything back; nil when all is well.
     var shortfall: CommandFailure? {
         if case .failed(let failure) = restoration { return failure }
         if let removal { return removal }

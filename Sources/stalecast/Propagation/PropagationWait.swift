@@ -97,11 +97,11 @@ package struct WaitOutcome {
         case stays
         /// `version` has the content of `source`.
         case rolledBack(source: Int64, version: Int64)
-        /// It was to be rolled back, and a newer one, which is not ours to take back, is current.
+        /// A rollback was asked for, but a newer version, which is not ours to take back, is current.
         case isNotNewest
         /// A rollback was asked for, but no version comes before this one.
         case isFirst
-        /// It was to be rolled back, and another command published it.
+        /// A rollback was asked for, but another command published the version.
         case isNotOurs
 
         fileprivate var sentence: String {
@@ -138,7 +138,7 @@ package struct WaitOutcome {
         PropagationReading(done["propagation"] ?? .null).isDeserted(done.word("atStage", "fetched"))
     }
 
-    /// Why the command fails; nil when it does not.
+    /// Failure of the command; nil when it succeeds.
     package var failure: CommandFailure? {
         switch reason {
         case "REACHED": nil

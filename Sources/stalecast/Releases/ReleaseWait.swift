@@ -154,7 +154,7 @@ package struct ReleaseOutcome {
 
     package var sentence: String { reading.sentence() }
 
-    /// Why the command fails; nil when every client is told, and the bake time is over.
+    /// Failure of the command; nil when every client is told, and the bake time is over.
     package var failure: CommandFailure? {
         if reading.version != version {
             return CommandFailure(

@@ -45,7 +45,7 @@ extension Watcher {
             return keys.isEmpty ? "no parameter changed" : "changed: " + keys.joined(separator: ", ")
         }
 
-        /// Why a server could not go on from a cursor.
+        /// Words for the reason why a server could not go on from a cursor.
         private static func words(_ reason: String) -> String {
             switch reason {
             case "malformed": "it is not one of a server's (malformed)"

@@ -6,7 +6,7 @@ package enum Redirect {
     /// Most redirects in a row that are followed.
     package static let longestChain = 20
 
-    /// Why one is not followed; `description` is for the developer.
+    /// Reason why a redirect is not followed; `description` is for the developer.
     package struct Refused: Error, CustomStringConvertible { package let description: String }
 
     package static func isRedirect(_ status: Int) -> Bool { [301, 302, 303, 307, 308].contains(status) }

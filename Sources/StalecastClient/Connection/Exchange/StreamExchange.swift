@@ -30,7 +30,7 @@ package enum StreamEvent: Sendable, Hashable {
     case bytes([UInt8])
     /// The body is complete.
     case end
-    /// There will be no more; the text is for the developer.
+    /// The exchange failed and is over; the text is for the developer.
     case failed(String)
 }
 

@@ -69,7 +69,7 @@ final class URLSessionExchange: StreamExchange, @unchecked Sendable {
 
         func task(_ request: URLRequest) -> URLSessionDataTask { session.dataTask(with: request) }
 
-        /// Before the task is resumed.
+        /// Sets the task's handler; call it before the task is resumed.
         func bind(_ task: URLSessionTask, _ handler: @escaping StreamHandler) {
             handlers.withLock { $0[task.taskIdentifier] = handler }
         }

@@ -2,7 +2,7 @@ package import Foundation
 
 /// Seconds that a ``LinkAttempt`` waits for a sign of life.
 package struct LinkLimits: Sendable, Hashable {
-    /// Until the answer's head, and again until the first byte behind it.
+    /// Seconds until the answer's head, and again until the first byte behind it.
     var opening: TimeInterval
     /// Seconds between any two pieces after that.
     var silence: TimeInterval
@@ -31,7 +31,7 @@ package final class LinkAttempt<Dialect: LinkDialect>: RunningAttempt, @unchecke
         case retry(TimeInterval)
         /// The server asks not to be called for so many seconds once the stream ends.
         case pause(TimeInterval)
-        /// It failed, or a stream ended.
+        /// The attempt failed, or a stream ended.
         case lost(LinkLoss, upFor: TimeInterval?)
         /// A whole answer was read, after so many seconds; `isNews`: it moved something.
         case answered(isNews: Bool, after: TimeInterval)
@@ -57,7 +57,7 @@ package final class LinkAttempt<Dialect: LinkDialect>: RunningAttempt, @unchecke
     private var upSince: UInt64?
     private var begunAt: UInt64 = 0
     private var lastSign: UInt64 = 0
-    /// Until the answer's first byte, in seconds.
+    /// Seconds until the answer's first byte.
     private var openingLimit: TimeInterval = 0
     /// The next look at the time since `lastSign`.
     private var timer: Int?

@@ -1,6 +1,6 @@
 package import Foundation
 
-/// Why an attempt or a stream ended.
+/// End of an attempt or a stream, with its reason.
 package struct LinkLoss: Error, Sendable, Hashable {
     package enum Kind: Sendable, Hashable {
         /// No connection, or it broke.

@@ -11,7 +11,7 @@ package struct TransportChoice: Sendable {
     private static let failuresToEvents = 3
 
     package private(set) var transport = Transport.events
-    /// Until a stream is tried beside the long-poll, in seconds; doubles with each vain try.
+    /// Seconds until a stream is tried beside the long-poll; doubles with each vain try.
     package private(set) var probeDelay: TimeInterval
     private let firstProbeDelay: TimeInterval
     /// Longest wait before a stream is tried again, in seconds, unless the first delay is longer.
