@@ -292,7 +292,7 @@ extension ClusterNode: VersionAuthority {
         case committed(MadeVersion)
         /// This node still asks the log.
         case pending
-        /// It is not in the log, and never will be.
+        /// The publish is not in the log, and never will be.
         case notCommitted
         /// The log has no such publish, as far as this node knows.
         case unknown

@@ -76,9 +76,9 @@ extension ClusterNode {
 
     // MARK: The log metadata
 
-    /// Under log metadata that says which numbers this replica knows to be given away, and they are no longer given
-    /// here that it says of others: a node that was away may know more than the one that began this history. An edge
-    /// gives no numbers, and only takes over what the metadata says.
+    /// Reads a page, and first adds to the log metadata the given-away numbers that only this replica knows: a node
+    /// that was away may know more than the one that began this history. An edge only takes over the metadata's
+    /// numbers.
     func page(after: CommitSequence, limit: Int) async throws(LogError) -> LogPage {
         let page = try await log.page(after: after, limit: limit)
         let logMetadata = page.logMetadata

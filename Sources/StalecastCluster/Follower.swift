@@ -121,7 +121,7 @@ package struct Follower: Sendable {
         case applying(count: Int)
         case rebuilding
         case renewing
-        /// Until ``due()``.
+        /// Waits for ``due()``.
         case pausing
     }
 
@@ -272,7 +272,7 @@ package struct Follower: Sendable {
         return [.watch(session: session)]
     }
 
-    /// Once for the watch and the read: each with a time of its own would begin both, and fail with both.
+    /// Asks for one pause for watch and read: with a time of its own, each would begin both and fail with both.
     private mutating func retry() -> [Action] {
         if isRetrying { return [] }
         isRetrying = true

@@ -112,7 +112,7 @@ package struct LogMetadata: Sendable, Hashable {
         set { document["stamp"] = .string(newValue) }
     }
 
-    /// While it is, no node appends: an operator changes something.
+    /// Whether an operator is changing something; no node appends meanwhile.
     package var isFrozen: Bool {
         get { document["frozen"]?.bool ?? false }
         set { document["frozen"] = newValue ? true : nil }

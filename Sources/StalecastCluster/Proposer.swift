@@ -18,7 +18,7 @@ package struct Proposer: Sendable {
         package var giveUp: Duration = .seconds(600)
         /// The longest pause of one who lost the race for a place three times; half of it on average.
         package var lostPause: Duration = .milliseconds(40)
-        /// Before the log is asked again after it gave no answer.
+        /// Pause before the log is asked again after it gave no answer.
         package var retryPause: Duration = .milliseconds(50)
         /// Pause between looks once the publisher has been answered: such publishes may be many.
         package var laterPause: Duration = .seconds(2)
@@ -35,7 +35,7 @@ package struct Proposer: Sendable {
         case append(Draft)
         /// Call ``pauseEnded(now:)`` after this long.
         case pause(Duration)
-        /// It is in the log: give it to the follower, and call ``applied(_:of:now:)`` whenever the replica has moved.
+        /// Give the entry to the follower, and call ``applied(_:of:now:)`` whenever the replica has moved.
         case offer(LogEntry)
         /// The publisher's answer; comes once. After ``Answer/unknown`` there are further actions.
         case answer(Answer)
@@ -222,7 +222,7 @@ package struct Proposer: Sendable {
         return .offer(draft.entry)
     }
 
-    /// It is certain that the draft is not in the log and never will be.
+    /// Begins again with a draft that is certainly not in the log and never will be.
     private mutating func startOver(_ now: Duration, _ chance: inout some RandomNumberGenerator) -> Action {
         isUncertain = false
         if hasAnswered { return resolve(false) }

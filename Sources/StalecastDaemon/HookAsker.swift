@@ -35,7 +35,7 @@ final class HookAsker: Sendable {
         access.hook.configure(names: hook.headers) { [self] in ask($0, $1) }
     }
 
-    /// Until the daemon is told to end.
+    /// Runs until the daemon is told to end.
     func run() async {
         try? await gracefulShutdown()  // cancelled means the same
         await engine.shutdown(grace: EndingStages.requests)
@@ -61,7 +61,7 @@ final class HookAsker: Sendable {
         }
     }
 
-    /// Once for each change.
+    /// Logs a problem when it changes; an empty one is an answer.
     private func say(_ problem: String) {
         let isNews = said.withLock { said in
             defer { said = problem }

@@ -34,7 +34,7 @@ final class KeySetKeeper: Sendable {
     /// Reads the files that are due; blocks.
     func readFiles() { access.tokens.due { !$0.keys.isURL }.forEach(read) }
 
-    /// Until cancelled. Looks twice a second: a token with a new key waits for no longer.
+    /// Runs until cancelled. Looks twice a second: a token with a new key waits for no longer.
     func run() async {
         await withDiscardingTaskGroup { group in
             fetchDue(&group)

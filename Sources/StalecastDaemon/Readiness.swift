@@ -23,7 +23,7 @@ final class Readiness: Sendable {
     /// The daemon was told to end.
     func stop() { isStopping.withLock { $0 = true } }
 
-    /// Why it is less than it should be, although it gets traffic: sentences.
+    /// Shortcomings of a daemon that gets traffic all the same: sentences.
     var degraded: [String] {
         (cluster?.degraded ?? []) + tls.flatMap { $0.invalid() + $0.refused } + refusedReload
     }

@@ -7,7 +7,7 @@ final class ReloadLog: Sendable {
     struct Outcome: Sendable {
         /// Time when the configuration in force was read.
         var succeededAt: Timestamp
-        /// Why the newest one was refused; nil when it is in force.
+        /// Reason why the newest configuration was refused; nil when it is in force.
         var problem: String?
         /// Absolute path of the file that the problem is in; nil when it is in none.
         var file: String?

@@ -65,7 +65,7 @@ package final class ScheduledPublishing: Sendable {
     private let copies: AuditCopies
     private let now: @Sendable () -> Timestamp
     private let sinceBoot: @Sendable () -> Duration
-    /// Why an author's proposal must not be published any more, a sentence; nil where it may be.
+    /// Reason why an author's proposal must not be published any more, a sentence; nil where it may be.
     private let objection: @Sendable (Proposal) -> String?
     private let attempts = Mutex<[Place: Attempt]>([:])
     private let clockSteps = Mutex(ClockSteps())

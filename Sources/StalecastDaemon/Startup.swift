@@ -126,7 +126,7 @@ final class Startup: Sendable {
     }
 }
 
-/// Why the daemon cannot start; `description` is a sentence for the operator.
+/// Reason why the daemon cannot start; `description` is a sentence for the operator.
 package struct StartError: Error, CustomStringConvertible {
     package let description: String
     /// 78 (`EX_CONFIG` of sysexits.h) when only a person can mend it, so that supervisors do not try again; else 1.

@@ -22,7 +22,7 @@ struct WebhookParts: Sendable {
     private enum Part {
         /// A daemon outside a cluster, which delivers to all webhooks.
         case all
-        /// It delivers to those whose assignments it has.
+        /// A node, which delivers to the webhooks whose assignments it has.
         case assigned(WebhookAssignments, WebhookOwners)
         /// An edge calls no webhook.
         case none

@@ -12,7 +12,7 @@ package final class EtcdClient: Sendable {
         var turn = 0
         var token: String?
         var signedIn: ContinuousClock.Instant?
-        /// Under way, for all that wait for a token.
+        /// Sign-in under way, for all callers that wait for a token.
         var signIn: (token: EventLoopFuture<String>, connection: EtcdConnection)?
         /// No sign-in with this password before then; why the last one brought nothing.
         var pause: (password: String, until: ContinuousClock.Instant, why: EtcdFailure)?

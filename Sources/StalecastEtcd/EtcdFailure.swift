@@ -1,6 +1,6 @@
 package import StalecastRecords
 
-/// Why a call brought no answer.
+/// Reason why a call brought no answer.
 package enum EtcdFailure: Error, Sendable, Hashable, CustomStringConvertible {
     /// Nothing was sent: no connection, or it went away before.
     case notSent(String)

@@ -14,7 +14,7 @@ package struct EtcdFigures: Sendable {
         case ok
         /// Certainly nothing was done.
         case denied
-        /// It may have been done, or be done later.
+        /// The call may have been carried out, or may be later.
         case unknown
     }
 

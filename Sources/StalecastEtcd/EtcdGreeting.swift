@@ -16,7 +16,7 @@ final class EtcdGreeting: ChannelInboundHandler {
     private var timer: Scheduled<Void>?
     private var hasGreeted = false
 
-    /// Why there is no connection.
+    /// Reason why there is no connection.
     enum Problem: Error { case silent, closed }
 
     init(_ greeting: EventLoopPromise<Void>, timeout: Duration, keepAlive: Duration?) {

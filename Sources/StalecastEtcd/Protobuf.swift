@@ -1,4 +1,4 @@
-/// Why bytes are no message.
+/// Error of bytes that are no message.
 package struct ProtobufError: Error, Sendable, CustomStringConvertible {
     package let description: String
 }

@@ -8,11 +8,11 @@ package enum Transport: String, Sendable, CaseIterable {
     case firebase
 }
 
-/// Why a connection or a message was let go; raw values are metric labels and log values.
+/// Reason why a connection or a message was let go; raw values are metric labels and log values.
 package enum DropReason: String, Sendable, CaseIterable {
     /// The client closed or its machine went away.
     case peerClosed = "peer_closed"
-    /// It read nothing for the write-stall limit with data pending.
+    /// The client read nothing for the write-stall limit with data pending.
     case writeStall = "write_stall"
     /// The stream reached its age.
     case lifetime

@@ -31,7 +31,7 @@ package struct AssignmentLease: Sendable {
         if let known = held { held = (known.token, max(known.until, sent + lifetime)) }
     }
 
-    /// Until it ends, by the last renewal that is known to have arrived; nil while nothing is held.
+    /// Time until the lease ends, by the last renewal that is known to have arrived; nil while nothing is held.
     package func left(now: Duration) -> Duration? { held.map { $0.until - now } }
 
     /// The token under which an attempt that takes at most `timeout` may begin now; nil when it may outlive the lease.

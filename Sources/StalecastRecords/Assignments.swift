@@ -7,11 +7,11 @@ package struct Assignments: Sendable {
     package enum Action: Sendable, Hashable {
         /// Make its record, if there is none, under the lease: ``taken(_:_:under:)`` or ``notTaken(_:)``.
         case take(String, RecordLease)
-        /// It is this node's: attempts may begin, each with a permit.
+        /// The assignment is this node's: attempts may begin, each with a permit.
         case begin(String, Token)
         /// Begin nothing more, finish what is under way, remove the record: ``gaveUp(_:)``.
         case giveUp(String, Token)
-        /// It may be another's: begin nothing more.
+        /// The assignment may be another node's: begin nothing more.
         case lost(String)
         /// Remove the record: this node made it and does not know of it. ``gaveUp(_:)``.
         case discard(String, Token)
@@ -49,7 +49,7 @@ package struct Assignments: Sendable {
 
     // MARK: Facts
 
-    /// These assignments there are.
+    /// Sets the assignments that exist.
     package mutating func wanted(_ names: Set<String>) {
         self.names = names
         owners = [:]

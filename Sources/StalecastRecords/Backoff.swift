@@ -15,6 +15,6 @@ package struct Backoff: Sendable {
         return bound * Double.random(in: 0...1, using: &chance)
     }
 
-    /// It has answered.
+    /// Begins anew after an answer.
     package mutating func end() { bound = shortest }
 }

@@ -1,8 +1,8 @@
-/// Why the log gave no answer.
+/// Reason why the log gave no answer.
 package enum LogError: Error, Sendable, Hashable, CustomStringConvertible {
     /// Certainly nothing was changed.
     case notDone(String)
-    /// It may have been done, or be done later.
+    /// The change may have been made, or may be made later.
     case unknown(String)
     /// Stored bytes that are not ours, or are newer than this program.
     case unreadable(String)

@@ -19,7 +19,7 @@ package struct NodeRecord: Sendable, Hashable {
     package var topics: [TopicName: Int64] = [:]
     /// Assignments are others': it ends, or cannot store what it reads.
     package var isLeaving = false
-    /// It only follows the log: it has no assignments and proposes nothing.
+    /// Whether the node only follows the log: it has no assignments and proposes nothing.
     package var isEdge = false
     /// Milliseconds that etcd takes to answer it; nil: not known. See ``note(delay:unverified:)``.
     package private(set) var etcdDelayMs: Int?

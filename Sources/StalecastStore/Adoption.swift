@@ -24,7 +24,7 @@ package struct Adoption: Sendable {
     /// Relation of a scope's current version to the content that was seen.
     package enum Relation: Sendable, Hashable {
         case isNew
-        /// It is what was seen.
+        /// The current version is what was seen.
         case isCurrent
         /// The origin's number is lower than the current one's.
         case isOlder(than: VersionNumber)

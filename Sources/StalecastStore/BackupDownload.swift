@@ -27,7 +27,7 @@ package final class BackupDownload: Sendable {
         end()
     }
 
-    /// It has been read: another one may be made.
+    /// Notes that the backup has been read, so that another one may be made.
     package func end() {
         if !isOver.exchange(true, ordering: .relaxed) { ended() }
     }

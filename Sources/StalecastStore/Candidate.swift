@@ -125,7 +125,7 @@ struct NextVersion {
     /// nil while the scope has none. The writer is the only one to change it, so it is what the database holds.
     let current: StoredVersion?
     let head: CommitSequence
-    /// Up to which numbers were given away in histories that are lost.
+    /// Highest number that was given away in histories that are lost.
     let floor: VersionNumber
     let now: Timestamp
 

@@ -4,7 +4,7 @@ import GRDB
 enum CommitFault: Sendable {
     /// Stage of the write at which it failed.
     enum Stage: Sendable {
-        /// Up to and with the last statement before `COMMIT`: whatever failed, there is no commit record.
+        /// Any statement before `COMMIT`: whatever failed, there is no commit record.
         case beforeCommit
         /// Inside `COMMIT`: the record may be on the disk although its synchronisation failed.
         case committing

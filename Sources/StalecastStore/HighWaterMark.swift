@@ -18,7 +18,7 @@ final class HighWaterMark: Sendable {
     /// Result of reading the mark at the start.
     enum Finding: Sendable, Hashable {
         case missing
-        /// There is a file, and no slot of it makes sense.
+        /// The file is there, but no slot of it makes sense.
         case damaged
         case mark(Reading)
     }

@@ -29,7 +29,7 @@ package struct NumberFloors: Sendable, Hashable {
         ofAll >= other.ofAll && other.ofScopes.allSatisfy { self[$0.key] >= $0.value }
     }
 
-    /// After `steps` more commits, whose scopes are not known.
+    /// Raises all floors by `steps` more commits, whose scopes are not known.
     mutating func raise(by steps: UInt64) {
         let steps = Int(clamping: steps)
         ofScopes = ofScopes.mapValues { $0 + steps }

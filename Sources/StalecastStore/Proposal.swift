@@ -8,7 +8,7 @@ package struct Proposal: Sendable, Hashable {
         case open = "OPEN"
         case approved = "APPROVED"
         case rejected = "REJECTED"
-        /// It was open for ``Proposal/life``.
+        /// The proposal was open for ``Proposal/life``.
         case expired = "EXPIRED"
     }
 
@@ -49,7 +49,7 @@ package struct Proposal: Sendable, Hashable {
     /// Counted in its scope, from 1.
     package let number: Int64
     package internal(set) var state: State
-    /// It was made over this version; 0 is an empty scope.
+    /// Version over which the proposal was made; 0 is an empty scope.
     package let base: VersionNumber
     package let baseETag: String
     package let createTime: Timestamp

@@ -45,7 +45,7 @@ package struct PendingVersion: Sendable {
     let candidate: Candidate
     /// See ``Publish/idempotencyKey``.
     package var idempotencyKey: String? { candidate.idempotencyKey }
-    /// It is only taken while this holds; nil: always.
+    /// Ownership without which the version is not taken; nil: always taken.
     package var ownership: Ownership? {
         switch candidate {
         case .adopt(let adoption, _): adoption.ownership
@@ -68,7 +68,7 @@ package struct PendingVersion: Sendable {
         case next(StoredVersion, releases: [Release])
         /// The current version at the next sequence, and its release as it becomes.
         case step(StoredVersion, Release)
-        /// It is what the origin has, and current already.
+        /// The version is what the origin has, and current already.
         case isCurrent(StoredVersion)
     }
 }
@@ -125,7 +125,7 @@ enum ReplicaTable {
         try db.execute(sql: "UPDATE replica SET publish = ?", arguments: [version.publish])
     }
 
-    /// These left the log: ``removed(appliedBefore:limit:_:)`` names them no more, and old ones are forgotten.
+    /// Notes what left the log: ``removed(appliedBefore:limit:_:)`` names it no more. Forgets old entries.
     static func noteRemoved(_ sequences: [CommitSequence], of head: CommitSequence, _ db: Database) throws {
         for sequence in sequences {
             try db.execute(

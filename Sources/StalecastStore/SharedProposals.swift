@@ -133,7 +133,7 @@ package final class SharedProposals: Sendable {
         RecordName(partKind, "\(place)/\(number)")
     }
 
-    /// They are there before the record that names their place.
+    /// Stores the parts before the record that names their place.
     private func putParts(_ packed: [UInt8], in place: String) async throws(StoreError) {
         for (number, start) in stride(from: 0, to: packed.count, by: Self.partBytes).enumerated() {
             let part = Array(packed[start..<min(start + Self.partBytes, packed.count)])

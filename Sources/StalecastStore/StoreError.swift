@@ -1,8 +1,8 @@
 package import StalecastWire
 
-/// Why the store did not do what it was asked. For a publish, ``outcomeUnknown(_:)`` and ``outcomePending(publish:)`` say
-/// that the version may have been committed anyway: never answer them with 503. Every other error means
-/// *certainly not committed*.
+/// Reason why the store did not do what it was asked. After a publish, ``outcomeUnknown(_:)`` and
+/// ``outcomePending(publish:)`` say that the version may have been committed anyway: never answer them with 503. Every
+/// other error means *certainly not committed*.
 package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {
     /// The precondition's version is not the current one. `expected` is nil when the ETag carries no number.
     case versionMismatch(expected: VersionNumber?, found: VersionNumber)

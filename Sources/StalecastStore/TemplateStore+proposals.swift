@@ -20,7 +20,7 @@ extension TemplateStore {
             publish, content, by: author, at: publishTime, projectNumber: projectNumber)
     }
 
-    /// Over the version that is current, under a number to be given.
+    /// Drafts a proposal over the current version, under a number to be given.
     func draft(
         of publish: Publish, by author: Proposal.Person, at publishTime: Timestamp?, projectNumber: UInt64
     ) throws(StoreError) -> @Sendable (Int64) -> Proposal {

@@ -128,7 +128,7 @@ extension TemplateStore {
         }
     }
 
-    /// After the commit: what was made is visible and announced, in its order.
+    /// Makes what was committed visible and announces it, in its order.
     private func show(_ made: [Result<Appended, StoreError>], took: Duration) {
         let versions = made.compactMap { try? $0.get() }  // refusals are counted below
         if let last = versions.last {

@@ -7,7 +7,7 @@ package enum ReleaseAction: Sendable, Hashable {
     /// Takes the step that is due by the clock: the next stage, or the end.
     case proceed
     case pause, resume
-    /// To the next stage, whether its time has come or not.
+    /// Takes the next stage, whether its time has come or not.
     case advance
     /// Straight to all clients.
     case promote

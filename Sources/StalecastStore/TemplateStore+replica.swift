@@ -174,7 +174,7 @@ extension TemplateStore {
         }
     }
 
-    /// These are not in the log any more.
+    /// Notes that these are not in the log any more.
     ///
     /// - Throws: as ``publish(_:)``.
     package func noteRemoved(_ sequences: [CommitSequence]) async throws(StoreError) {
@@ -226,7 +226,7 @@ extension TemplateStore {
         }
     }
 
-    /// After an approval, whose version came by way of the log: the proposal is decided.
+    /// Decides the proposal of an approval whose version came by way of the log.
     func decide(_ candidate: Candidate, _ version: StoredVersion) async {
         guard case .approve(let approval) = candidate else { return }
         let decision = Proposal.Decision(by: approval.by, time: configuration.now(), version: version.version)

@@ -85,7 +85,7 @@ struct WriteAheadBuffer {
         return SQLITE_OK
     }
 
-    /// After a failure SQLite writes the transaction again from its beginning, or not at all.
+    /// Writes all that waits. After a failure SQLite writes the transaction again from its beginning, or not at all.
     private mutating func flush(_ file: UnsafeMutablePointer<sqlite3_file>?) -> Int32 {
         guard count > 0 else { return SQLITE_OK }
         defer { (offset, count) = (offset + sqlite3_int64(count), 0) }

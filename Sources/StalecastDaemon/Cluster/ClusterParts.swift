@@ -35,7 +35,7 @@ final class ClusterParts: Sendable {
         var take: (@Sendable (ClusterNode.Report) -> Void)?
     }
     private let hasForeignEpoch = Atomic(false)
-    /// Why the log cannot be reached, and why what was read cannot be stored; nil: it can.
+    /// Reasons why the log cannot be reached, and why what was read cannot be stored; nil: it can.
     private let problems = Mutex<(reach: String?, store: String?)>((nil, nil))
 
     /// - Throws: what the store says when its state cannot be read.
@@ -180,13 +180,13 @@ final class ClusterParts: Sendable {
         }
     }
 
-    /// Why this node should get no traffic.
+    /// Reasons why this node should get no traffic.
     func unready() async -> [String] {
         if cluster.readiness == .strict { return troubles }
         return isEdge && cluster.fetch == .local ? await tooOld() : []
     }
 
-    /// Why versions do not come here, in sentences.
+    /// Reasons why versions do not come here, in sentences.
     private var troubles: [String] {
         let (reach, store) = problems.withLock { $0 }
         return [

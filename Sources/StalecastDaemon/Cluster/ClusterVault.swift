@@ -16,7 +16,7 @@ struct ClusterVault: Sendable {
 
     private static let lookEvery = Duration.seconds(1)
 
-    /// Before a node makes a key of its own, or seals anything. Blocks on the file.
+    /// Compares the key file with the log, before a node makes a key or seals anything. Blocks on the file.
     ///
     /// - Throws: ``StartError`` when the log metadata knows another key than the one that is here.
     func check(_ logMetadata: LogMetadata) throws(StartError) {

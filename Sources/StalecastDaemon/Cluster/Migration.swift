@@ -16,7 +16,7 @@ package struct Migration: Sendable {
         package let head: CommitSequence
     }
 
-    /// Why it was not done; nothing counts then.
+    /// Reason why the migration was not done; nothing counts then.
     package struct Problem: Error, CustomStringConvertible {
         package let description: String
     }

@@ -7,7 +7,7 @@ package struct GateReading: Hashable, Sendable {
         case ok = "OK"
         /// Too few clients, or no answer yet, to say something.
         case tooLittle = "TOO_LITTLE"
-        /// Over its limit.
+        /// The value is over its limit.
         case tripped = "TRIPPED"
     }
 
@@ -22,7 +22,7 @@ package struct GateReading: Hashable, Sendable {
     package var untold: Double?
     /// Told clients, fetches or addresses that ``value`` is about; nil for a gate that asks outside.
     package var count: Int?
-    /// Why it tripped, or why it has no verdict.
+    /// Reason why it tripped, or has no verdict.
     package var detail: String?
 
     package init(

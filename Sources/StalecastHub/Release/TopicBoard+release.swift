@@ -94,7 +94,7 @@ extension TopicBoard {
         }
     }
 
-    /// After a reload: stages of topics that changed hold what they would have heard.
+    /// Seats the stages of topics that changed in a reload, with the messages that they would have got.
     mutating func reseatStages(before: [Topic]) {
         for (scope, split) in splits {
             let history = histories[scope] ?? History([])

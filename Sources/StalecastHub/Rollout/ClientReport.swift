@@ -7,9 +7,9 @@ package struct ClientReport: Sendable, Hashable {
         case fetched, active, failed
     }
 
-    /// Why one is not taken; raw values are metric labels.
+    /// Reason why a report is not taken; raw values are metric labels.
     package enum Refusal: String, Error, CaseIterable {
-        /// There are too many, of one address or in all.
+        /// Too many reports, of one address or in all.
         case budget
         /// No client of that id is connected or was seen within the hour.
         case stranger
@@ -17,7 +17,7 @@ package struct ClientReport: Sendable, Hashable {
 
     package let state: State
     package let version: VersionNumber
-    /// Why it failed, at most ``maxErrorBytes``; empty when it did not or does not say.
+    /// Reason why it failed, at most ``maxErrorBytes``; empty when it did not or does not say.
     package let error: String
 
     /// Longer ones are cut.

@@ -67,7 +67,7 @@ package struct LoopRollouts {
         }
     }
 
-    /// It was written to every stream that takes bytes, but for those whose turn comes.
+    /// Notes that a version was written to every stream that takes bytes, but for those whose turn comes.
     package mutating func fannedOut(_ change: TemplateChange, nanoseconds: UInt64, polls: Int = 0) {
         guard let place = versions[change.scope]?.lastIndex(where: { $0.sequence == change.sequence }) else { return }
         guard let streams = versions[change.scope]?[place].streamCounts.streams else { return }

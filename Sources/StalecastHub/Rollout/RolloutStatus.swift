@@ -33,7 +33,7 @@ package struct RolloutStatus: Sendable, Hashable {
         package var lost = 0
         /// False where a node of release 0.2.0 or before counted: it does not say whether clients that left were told.
         package var isLostKnown = true
-        /// They came back after a restart of the daemon and have not said what they have.
+        /// Clients that came back after a restart of the daemon and have not said what they have.
         package var unknown = 0
         /// Streams of the audience without a client's id.
         package var unidentifiedStreams = 0
@@ -113,7 +113,7 @@ package struct RolloutStatus: Sendable, Hashable {
     package enum Stage: String, Sendable, CaseIterable {
         case sent, received, fetched, active
 
-        /// It is counted by clients, of which only those are known that say who they are.
+        /// Whether the stage is counted by clients, of which only those with an id are known.
         package var isOfClients: Bool { self == .fetched || self == .active }
     }
 

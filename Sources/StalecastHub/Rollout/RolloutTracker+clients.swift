@@ -5,9 +5,9 @@ package struct KnownClient: Sendable, Hashable {
     /// Raw values are on the wire.
     package enum State: String, Sendable {
         case current, behind, failed
-        /// It left after it was told of the version, without having it.
+        /// Client that left after it was told of the version, without having it.
         case lost
-        /// It never said what it has.
+        /// Client that never said what it has.
         case unknown
     }
 

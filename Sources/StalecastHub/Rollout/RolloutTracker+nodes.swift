@@ -58,7 +58,7 @@ extension RolloutTracker {
         others { $0.reports[node, default: [:]][scope] = report }
     }
 
-    /// These nodes live, besides this one. A node that is gone does not say which clients left it.
+    /// Sets the nodes that live besides this one. A node that is gone does not say which clients left it.
     package func setNodes(_ nodes: Set<String>) {
         let gone = others { others in
             defer { others.alive = nodes }

@@ -57,7 +57,7 @@ package final class RolloutTracker: Sendable {
     /// A loop will tell how far its streams are, of every version; until it has, the audience is not known.
     package func addLoop() -> Int { state.withLock { $0.versions.addLoop() } }
 
-    /// Before any loop hears of it.
+    /// Notes an announcement before any loop gets it.
     func announced(_ announcement: TopicBoard.Announcement) {
         let (now, time) = (clock(), wall())
         let topics = Set(announcement.encodedMessages.map(\.topic))
@@ -211,7 +211,7 @@ package final class RolloutTracker: Sendable {
         return others { others in own.map { others.together($0, $1, in: scope) } }
     }
 
-    /// Over all nodes.
+    /// State of a version over all nodes.
     ///
     /// - Parameter version: nil is the newest.
     /// - Returns: nil where nothing is in memory.

@@ -1,6 +1,6 @@
 import StalecastOutbound
 
-/// Why a look at an origin gave nothing.
+/// Reason why a look at an origin gave nothing.
 package struct OriginProblem: Error, Sendable, Hashable, CustomStringConvertible {
     /// Spelled as in metrics and `/status`.
     package enum Reason: String, Sendable, Hashable, CaseIterable {

@@ -49,7 +49,7 @@ package struct PollSchedule: Sendable, Hashable {
         return max(whole * (0.5 + 0.5 * random), min(retryAfter ?? .zero, Self.longestRetryAfter))
     }
 
-    /// After so many failed looks in a row, of which the last found this problem.
+    /// Pause after so many failed looks in a row, of which the last found this problem.
     package func pause(failures: Int, after problem: OriginProblem, random: Double) -> Duration {
         guard problem.isSoonOver, let first = problem.retryAfter else {
             return pause(failures: failures, retryAfter: problem.retryAfter, random: random)
@@ -57,7 +57,7 @@ package struct PollSchedule: Sendable, Hashable {
         return min(first, interval).doubled(afterFailures: failures, atMost: longestPause)
     }
 
-    /// Before a promised version is looked for once more: 50 ms, doubled up to 2.5 s; nil when that is given up.
+    /// Pause before a promised version is looked for once more: 50 ms, doubled up to 2.5 s; nil when that is given up.
     package func pause(promisedPolls polls: Int) -> Duration? {
         polls < Self.promisedPolls ? min(.milliseconds(50 << polls), .milliseconds(2500)) : nil
     }

@@ -5,7 +5,7 @@ package struct SourceStatus: Sendable, Hashable {
     package let scope: Scope
     package let kind: SourceKind
     package let place: String
-    /// Since when it is watched; monotonic, like the ages made of it.
+    /// Begin of the watch; monotonic, like the ages made of it.
     package let began: ContinuousClock.Instant
 
     /// End of the last look, whatever it saw; nil before the first.
@@ -76,7 +76,7 @@ package struct SourceStatus: Sendable, Hashable {
     package struct Listening: Sendable, Hashable {
         /// Changes are heard now, and looks may be seldom.
         package var isOpen: Bool
-        /// Why they are not; nil while they are, and where nothing is wrong.
+        /// Reason why they are not; nil while they are, and where nothing is wrong.
         package var problem: String?
     }
 }

@@ -20,7 +20,7 @@ final class WakeSignal: Sendable {
         waiter?.resume()
     }
 
-    /// Until a ring, for at most `limit`, or until the task is cancelled.
+    /// Waits for a ring, at most `limit`, or until the task is cancelled.
     func wait(atMost limit: Duration) async {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.wait() }

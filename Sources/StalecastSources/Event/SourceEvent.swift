@@ -35,7 +35,7 @@ package struct SourceEvent: Sendable, Hashable {
         (self.project, self.namespace, self.version) = (project, namespace, version)
     }
 
-    /// Why a body is no event; `description` is a sentence for the one who sent it.
+    /// Reason why a body is no event; `description` is a sentence for its sender.
     package struct Problem: Error, Hashable, CustomStringConvertible {
         /// 400, or 415 for an encoding of CloudEvents that is not JSON.
         package let status: Int

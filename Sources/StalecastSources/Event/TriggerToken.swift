@@ -28,7 +28,7 @@ package struct TriggerToken: Sendable, Hashable {
 
     private static func hash(_ text: String) -> [UInt8] { Array(SHA256.hash(data: Array(text.utf8))) }
 
-    /// Why a text is no trigger token; does not repeat the text.
+    /// Reason why a text is no trigger token; does not repeat the text.
     package struct Invalid: Error, Hashable, CustomStringConvertible {
         package var description: String {
             "a trigger token has at least \(TriggerToken.minBytes) characters of A-Z a-z 0-9 - _ . ~, for example the "

@@ -210,7 +210,7 @@ package struct Fence: Sendable {
     package enum Verdict: Sendable, Hashable {
         /// The origin's public answer shows the version, or one that came after it; after this long.
         case passed(after: Duration)
-        /// It does not, and the time is over. `problem` is what the last probe saw.
+        /// The answer does not, and the time is over. `problem` is what the last probe saw.
         case timeout(problem: String)
     }
 }

@@ -178,7 +178,7 @@ package enum TemplateFolder {
         }
     }
 
-    /// Why the files are no document; a sentence that names the file.
+    /// Reason why the files are no document; a sentence that names the file.
     package struct Unreadable: Error, Hashable, CustomStringConvertible {
         package let description: String
     }

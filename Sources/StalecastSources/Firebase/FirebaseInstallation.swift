@@ -14,12 +14,12 @@ package final class FirebaseInstallation: Sendable {
     private struct State {
         var id: String
         var token: String?
-        /// Until then the token is used without asking for another.
+        /// Time until which the token is used without asking for another.
         var renewal = ContinuousClock.now
         var end = ContinuousClock.now
         /// Time before which no token is asked for, after a failure.
         var retry = ContinuousClock.now
-        /// Why no token came when one was asked for last.
+        /// Reason why the last request for a token brought none.
         var problem: OriginProblem?
     }
 

@@ -52,7 +52,7 @@ package struct InvalidationParser: Sendable {
             retryInterval: seconds.map { .seconds(min(max($0, 0), 3600)) })
     }
 
-    /// Why a stream is no stream of invalidations.
+    /// Reason why a stream is no stream of invalidations.
     package struct Failure: Error, Hashable, CustomStringConvertible {
         package let description: String
 

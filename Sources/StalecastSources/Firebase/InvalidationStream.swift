@@ -172,9 +172,9 @@ package final class InvalidationStream: Sendable {
 
     /// Wait before a stream is opened again.
     package struct Backoff: Sendable {
-        /// After a stream that lived well. Default 200 ms, so that an origin's restart is no hot loop.
+        /// Delay after a stream that lived well. Default 200 ms, so that an origin's restart is no hot loop.
         package var afterEnd: Duration = .milliseconds(200)
-        /// After the first failure; doubles. Default 1 s.
+        /// Delay after the first failure; doubles. Default 1 s.
         package var first: Duration = .seconds(1)
         /// Default 5 min.
         package var longest: Duration = .seconds(300)

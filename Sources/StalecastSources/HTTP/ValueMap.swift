@@ -60,7 +60,7 @@ package enum ValueMap {
         return ["defaultValue": ["value": .string(text)], "valueType": .string(type)]
     }
 
-    /// Why a document is no map of values; the end of a sentence about the document.
+    /// Reason why a document is no map of values; the end of a sentence about the document.
     package struct Invalid: Error, Hashable, CustomStringConvertible {
         package let description: String
 

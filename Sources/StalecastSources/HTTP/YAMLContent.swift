@@ -9,7 +9,7 @@ package enum YAMLContent {
     /// Most nodes of a document: names, values, lists and mappings. A template of 2,000 parameters with 30 conditional
     /// values each has fewer.
     static let maxNodes = 250_000
-    /// Whatever the source's `maxBytes` says: a larger document is JSON, which is read ten times as fast.
+    /// Largest text, whatever the source's `maxBytes` says: a larger document is JSON, which is read ten times as fast.
     static let maxBytes = 8 << 20
 
     /// - Throws: ``YAMLContent/Invalid`` for a text that is not YAML, is nested too deeply, has more nodes than any
@@ -98,7 +98,7 @@ package enum YAMLContent {
         return value
     }
 
-    /// Why a text is not the YAML we read; the end of a sentence about it.
+    /// Reason why a text is not the YAML we read; the end of a sentence about it.
     package struct Invalid: Error, Hashable, CustomStringConvertible {
         package let description: String
 

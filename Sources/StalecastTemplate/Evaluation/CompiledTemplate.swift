@@ -88,7 +88,7 @@ extension CompiledTemplate {
         let name: String
         /// All of them must be true.
         let tests: [Int]
-        /// Why the condition is never true; nil when it may be.
+        /// Reason why the condition is never true; nil when it may be.
         let problem: String?
 
         func isTrue(in evaluation: inout Evaluation) -> Bool {
@@ -110,7 +110,7 @@ extension CompiledTemplate {
             case text(Int)
             /// Clients get nothing, and nothing else is tried.
             case nothing
-            /// There is no value to deliver (personalization needs Firebase's own models); the next one is tried.
+            /// No value to deliver (personalization needs Firebase's own models); the next one is tried.
             case skipped
             /// A rollout or experiment, by place.
             case managed(Int)

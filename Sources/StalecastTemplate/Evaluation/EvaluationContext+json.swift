@@ -1,6 +1,6 @@
 package import StalecastWire
 
-/// Why a context could not be read: which member, and what it should be.
+/// Reason why a context could not be read: which member, and what it should be.
 package struct EvaluationContextError: Error, Sendable, Hashable, CustomStringConvertible {
     /// Name as it was spelled, for example `custom_signals.city`; empty for the document as a whole.
     package let field: String

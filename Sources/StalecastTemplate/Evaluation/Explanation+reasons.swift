@@ -39,7 +39,7 @@ extension Evaluation {
         }
     }
 
-    /// Why a false test could not even compare.
+    /// Reason why a false test could not even compare.
     private mutating func complaint(_ test: CompiledTemplate.Test) -> String? {
         if budget.isExhausted { return "and the evaluation has used up its steps" }
         switch test {

@@ -59,7 +59,7 @@ extension CompiledTemplate {
             || parameters[key].conditionalValues.contains { compiler.drawsLots(conditions[$0.condition]) }
     }
 
-    /// All that ``text(of:for:)`` may give for a parameter.
+    /// All resolutions that ``text(of:for:)`` may give for a parameter.
     package func resolutions(of key: Int) -> [FlagResolution] {
         let parameter = parameters[key]
         var resolutions: [FlagResolution] = []

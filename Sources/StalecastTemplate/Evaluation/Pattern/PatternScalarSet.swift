@@ -26,7 +26,7 @@ extension Pattern {
         mutating func insert(_ set: Pattern.ScalarSet) { insert(.nested(set)) }
         mutating func insert(category: String) { insert(.category(category)) }
 
-        /// There are some hundred different parts, whatever the length of the class.
+        /// Adds a part once. Some hundred different ones exist, whatever the length of the class.
         private mutating func insert(_ part: Part) { if !parts.contains(part) { parts.append(part) } }
 
         /// The set with the answers for ASCII worked out, each range looked at once; it does not change after that.

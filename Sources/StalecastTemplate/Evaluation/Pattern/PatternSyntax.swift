@@ -60,7 +60,7 @@ extension Pattern {
         case noWordBoundary
     }
 
-    /// Why a regular expression is refused.
+    /// Reason why a regular expression is refused.
     struct SyntaxError: Error, Hashable {
         /// A sentence without its full stop, for example `backreferences are not supported`.
         let reason: String
