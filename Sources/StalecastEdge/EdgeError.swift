@@ -1,6 +1,6 @@
 import Glibc
 
-/// Why Edge cannot start.
+/// Reason why Edge cannot start.
 package enum EdgeError: Error, CustomStringConvertible {
     case cannotListen(address: String, errno: Int32)
     case noDescriptor(Int32)

@@ -57,8 +57,8 @@ package struct SubscriberTimes: Sendable, Equatable {
     package var streamLifetime: Duration = .seconds(1800)
     /// Age at which a Firebase stream ends, or up to a fifth earlier. Default 300 s: the iOS SDK gives up at 330 s.
     package var invalidationLifetime: Duration = .seconds(300)
-    /// After a burst on a Firebase stream its newest message is said again so much later; see ``BurstEcho``. Default
-    /// 5 s: an SDK waits up to 3 s before it fetches.
+    /// Delay after which a burst's newest message is repeated on a Firebase stream; see ``BurstEcho``. Default 5 s: an
+    /// SDK waits up to 3 s before it fetches.
     package var burstEcho: Duration = .seconds(5)
     /// Smallest reconnect delay told to clients; each is told this plus up to as much again. Default 3 s.
     package var retry: Duration = .seconds(3)

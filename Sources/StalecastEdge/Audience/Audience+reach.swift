@@ -26,14 +26,14 @@ struct Reach {
 /// Counts the streams that were told of each version, beside the fan-out, which gains nothing by this. Before it the
 /// members are counted; after it only those are looked at that did not take all of it.
 extension Audience {
-    /// Before the fan-out of an announcement.
+    /// Counts the members before an announcement's fan-out.
     mutating func beginCounting(_ announcement: TopicBoard.Announcement) {
         withRollouts { audience, rollouts in
             rollouts.begin(announcement, audience: { audience.members.streamCount(on: $0) }, waiting: audience.waiting)
         }
     }
 
-    /// After the fan-out of an announcement.
+    /// Notes, after an announcement's fan-out, the streams that did not take all of it.
     mutating func noteUnsent(_ announcement: TopicBoard.Announcement) {
         let sequence = announcement.change.sequence
         for entry in announcement.encodedMessages { pacing.noteHeld(entry.topic, sequence) }

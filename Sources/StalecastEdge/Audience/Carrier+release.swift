@@ -35,7 +35,7 @@ extension Carrier {
         }
     }
 
-    /// Before the stages of announcements are told. A stream of several topics is told once.
+    /// Reports the streams of newly told stages, before the fan-out. A stream of several topics counts once.
     func tellStages(_ run: [TopicBoard.Announcement]) {
         for newly in run.map(board.newlyTold) where !newly.isEmpty {
             let streams = audience.members.streams(of: newly.map(\.topic))

@@ -107,7 +107,7 @@ package struct Pacing: Sendable {
     /// The streams of a superseded fan-out are told by one at once; see ``forgetReached()``.
     package mutating func reachAtOnce(_ rest: [Int32]) { reachedAtOnce += rest }
 
-    /// After a fan-out at once: those of the superseded one have been told, or are among the backlogs.
+    /// Forgets the superseded fan-out's streams after one at once: they have been told, or are among the backlogs.
     package mutating func forgetReached() {
         for index in reachedAtOnce { unreached[index] = nil }
         reachedAtOnce.removeAll()

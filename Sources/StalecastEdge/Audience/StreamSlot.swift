@@ -88,7 +88,7 @@ package struct StreamSlot {
     /// Plain and chunked: with nothing pending a live message is one `send`. A ping is not what its topic's other
     /// streams get.
     var isOrdinary: Bool { request.isHTTP11 && isPlain && request.kind != .pings }
-    /// Over TLS, chunked, and nothing is pending: a live message is one record.
+    /// Whether a live message is one record: over TLS, chunked, and nothing is pending.
     var isSealed: Bool { request.isHTTP11 && !hasBacklog && !isPlain && request.kind != .pings }
 
     /// Dialect in which the slot's stream is written.

@@ -202,7 +202,7 @@ private final class CanaryAnswer: @unchecked Sendable {
         tail = (tail + bytes).suffix(Self.ends)
     }
 
-    /// It is of that version. A newer one has a canary's fetch of its own.
+    /// Whether the answer is of the wanted version. A newer one has a canary's fetch of its own.
     var isGood: Bool {
         guard head.starts(with: "HTTP/1.1 200".utf8) else { return false }
         return tail.indices.contains { tail[$0...].starts(with: wanted) }

@@ -19,7 +19,7 @@ final class FlagRenderer: Sendable {
     struct Piece {
         let json: String
         let hash: ContentHash
-        /// Why the flag has no value; then the JSON says so. Only of OFREP.
+        /// Reason why the flag has no value; then the JSON says so. Only of OFREP.
         var refusal: FlagRefusal?
 
         init(_ json: String) {

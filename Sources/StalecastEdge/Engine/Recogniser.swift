@@ -130,7 +130,7 @@ package struct Recogniser {
         equal(path.suffix(end.utf8CodeUnitCount), end)
     }
 
-    /// Up to the blank behind it. A fetch needs none.
+    /// Reads the query up to the blank behind it. A fetch needs none.
     private mutating func query(_ path: Path) -> Slice<UnsafeBufferPointer<UInt8>>? {
         if path.isFetch, skip(" ") { return bytes[index..<index] }
         if path.isFetch, !skip("?") { return nil }

@@ -83,7 +83,7 @@ package final class ServedTemplates: Sendable {
         scopes[change.scope]?.stage(template, change, cut, stages: stages)
     }
 
-    /// Before a further stage is announced; see ``FetchScope/cover(stages:)``.
+    /// Prepares for a further stage before it is announced; see ``FetchScope/cover(stages:)``.
     package func cover(_ scope: Scope, stages: Int) { scopes[scope]?.cover(stages: stages) }
 
     // MARK: Finding

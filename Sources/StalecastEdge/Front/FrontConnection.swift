@@ -278,7 +278,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
         respond(FrontResponse(fields: PollDialect.etagField(shard.board.head)), to: request)
     }
 
-    /// Over a cap, or when it cannot be said yet who asks: to be tried again.
+    /// Refuses a request over a cap, or whose caller cannot be judged yet: the client should try again.
     func refuseForNow(_ request: FrontRequest) {
         // The refusal of an invalidation stream names the newest version.
         whenCurrent { $0.refuseNow(request) }

@@ -18,7 +18,7 @@ package final class FreshnessTally: Sendable {
         return freshness
     }
 
-    /// All that can be, in order.
+    /// Counts of all causes and outcomes, in order.
     package var all: [(cause: Cause, outcome: String, count: Int)] {
         let counts = counts.withLock { $0 }
         return Cause.allCases.flatMap { cause in

@@ -171,6 +171,6 @@ protocol LoopMember: AnyObject {
 extension LoopMember {
     var idleSince: UInt64? { nil }
     var isHolding: Bool { false }
-    /// Since when the connection asks nothing; nil while it is served.
+    /// Time since which the connection asks nothing; nil while it is served.
     fileprivate var spareSince: UInt64? { headBegan ?? idleSince }
 }

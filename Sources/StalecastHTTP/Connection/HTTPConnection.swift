@@ -208,7 +208,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
         // Without TLS there is no such handler.
         return try? channel?.pipeline.syncOperations.handler(type: TLSHandler.self)
     }
-    /// It is a stream of an HTTP/2 connection: the socket is shared with others.
+    /// Whether this is a stream of an HTTP/2 connection: the socket is shared with others.
     package var isStream: Bool { stream != nil }
 
     /// Whether the connection may go on after the answer to the request being served.

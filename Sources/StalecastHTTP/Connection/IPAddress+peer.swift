@@ -16,7 +16,7 @@ extension IPAddress {
         self.init(bytes: Array(bytes.prefix(count)))
     }
 
-    /// Under which connections from one place are counted together: an IPv4 address, an IPv6 network.
+    /// Key under which connections from one place are counted: an IPv4 address, an IPv6 network.
     package var key: UInt64 { stalecast_address_key_of(bytes, bytes.count) }
 
     package var isLoopback: Bool { stalecast_is_loopback_key(key) }

@@ -26,7 +26,7 @@ package struct HandshakeLine<Member: AnyObject> {
         return false
     }
 
-    /// It is done, or gone, wherever it was.
+    /// Removes a member that is done or gone, wherever it was.
     package mutating func leave(_ member: Member) {
         seated[ObjectIdentifier(member)] = nil
         wanted.remove(ObjectIdentifier(member))

@@ -65,7 +65,7 @@ package struct TLSIdentity: Sendable {
     }
 }
 
-/// Why certificates are of no use; a sentence for the operator.
+/// Reason why certificates are of no use; a sentence for the operator.
 package struct TLSProblem: Error, Hashable, CustomStringConvertible {
     package let description: String
 

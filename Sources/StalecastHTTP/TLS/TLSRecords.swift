@@ -27,7 +27,7 @@ package struct TLSRecords: @unchecked Sendable {
         let suite: Suite
         /// The client asked for new keys: before our next record it gets to know them.
         var owesKeyUpdate = false
-        /// Since we last said something.
+        /// Key updates of the client since our last record.
         var keyUpdates: UInt8 = 0
     }
 
@@ -200,7 +200,7 @@ package struct TLSRecords: @unchecked Sendable {
         }
     }
 
-    /// Why a connection is broken off (RFC 8446 §6.2).
+    /// Alert with which a connection is broken off (RFC 8446 §6.2).
     private enum Alert: UInt8 { case unexpectedMessage = 10, badRecord = 20 }
 
     private func fail(_ alert: Alert, _ fd: Int32, _ recordCipher: TLSRecordCipher) -> Int {

@@ -26,7 +26,7 @@ package final class TLSServer: Sendable {
         case completed, failed
         /// Handshake that was not over when the head should have arrived.
         case timedOut = "timed_out"
-        /// It stood half-done while others waited for its place.
+        /// Handshake that stood half-done while others waited for its place.
         case displaced
         /// No TLS at all.
         case plain

@@ -39,7 +39,7 @@ package struct TLSSession: @unchecked Sendable {
         return isWaiting(result) ? .underWay : .failed
     }
 
-    /// Why a client's handshake failed.
+    /// Reason why a client's handshake failed.
     package var problem: String {
         let verdict = SSL_get_verify_result(raw)
         guard verdict != X509_V_OK else { return "it does not speak TLS as we do" }

@@ -23,7 +23,7 @@ final class LoopInbox: Sendable {
     private struct Contents {
         var commands: [Command] = []
         var isAsleep = false
-        /// After the loop's end commands are not taken any more.
+        /// True after the loop's end: commands are not taken any more.
         var isClosed = false
     }
 

@@ -110,7 +110,7 @@ package final class OutboundEngine: Sendable {
         }
     }
 
-    /// Why an engine cannot run.
+    /// Reason why an engine cannot run.
     package struct StartError: Error, CustomStringConvertible {
         package let description: String
     }

@@ -115,7 +115,7 @@ final class OutboundLoop: @unchecked Sendable {
         }
     }
 
-    /// Until libcurl's deadline, the first timer, or the end; -1 for ever.
+    /// Milliseconds until libcurl's deadline, the first timer, or the end; -1 for ever.
     private func millisecondsToWait() -> Int32 {
         let due = shelves.curls.reduce(UInt64.max) { min($0, $1.pointee.deadline) }
         let next = min(due, timers.next() ?? .max, ending?.deadline ?? .max)
@@ -264,7 +264,7 @@ extension OutboundLoop {
         request.completion(OutboundOutcome(result: result, phases: phases))
     }
 
-    /// After the end.
+    /// Refuses a command after the end.
     private func refuse(_ command: LoopInbox.Command) {
         switch command {
         case .start(let request): conclude(request, .failed(OutboundFailure(.cancelled)))

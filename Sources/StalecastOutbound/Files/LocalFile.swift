@@ -87,7 +87,7 @@ package struct LocalFile: Sendable, Equatable {
         }
     }
 
-    /// Why a file is of no use; a sentence that names it and repeats nothing of it.
+    /// Reason why a file is of no use; a sentence that names it and repeats nothing of it.
     package struct Unreadable: Error, Hashable, CustomStringConvertible {
         package let description: String
         /// Whether there is nothing at the path.

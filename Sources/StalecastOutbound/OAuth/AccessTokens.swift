@@ -133,7 +133,7 @@ package final class AccessTokens: Sendable {
         }
     }
 
-    /// Why there is no access token.
+    /// Reason why there is no access token.
     package struct Failure: Error, Sendable, CustomStringConvertible {
         package let description: String
         /// True when the endpoint refused the account, so that asking again is of little use.

@@ -48,7 +48,7 @@ package struct ServiceAccount: Sendable {
         }
     }
 
-    /// Why a key file is of no use.
+    /// Reason why a key file is of no use.
     package struct Invalid: Error, CustomStringConvertible {
         package let description: String
 

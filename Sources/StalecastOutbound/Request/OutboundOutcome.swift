@@ -41,7 +41,7 @@ extension OutboundOutcome {
     }
 }
 
-/// Why there is no answer.
+/// Reason why there is no answer.
 package struct OutboundFailure: Error, Sendable, Hashable, CustomStringConvertible {
     /// Spelled as in metrics and in the attempt log.
     package enum Reason: String, Sendable, CaseIterable {

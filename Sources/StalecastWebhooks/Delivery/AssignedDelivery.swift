@@ -90,7 +90,7 @@ package final class AssignedDelivery: Sendable {
         wakes.continuation.yield()
     }
 
-    /// It may be another's.
+    /// Drops an assignment that may be another node's.
     package func lost(_ assignment: String) {
         state.withLock { state in
             state.owned[assignment] = nil

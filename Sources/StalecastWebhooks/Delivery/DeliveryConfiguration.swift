@@ -37,10 +37,10 @@ extension DeliveryConfiguration {
         package var versionCap = Duration.seconds(6 * 3600)
         /// Modes `all` and `fifo`: how long one version is tried, Standard Webhooks' schedule.
         package var versionWindow = Duration.seconds(3 * 86_400)
-        /// After 429, 502 and 504 without `Retry-After`.
+        /// Shortest wait after 429, 502 and 504 without `Retry-After`.
         package var throttleFloor = Duration.seconds(30)
         package var longestRetryAfter = Duration.seconds(3600)
-        /// After a refusal by the address guard or of a certificate, which time alone seldom heals.
+        /// Shortest wait after a refusal by the address guard or of a certificate, which time alone seldom heals.
         package var slowFloor = Duration.seconds(900)
         /// Two answers 410 this far apart disable a webhook; one may be a bad deployment.
         package var goneAfter = Duration.seconds(60)

@@ -40,7 +40,7 @@ final class DeliveryJournal: Sendable {
         self.logger = logger
     }
 
-    /// Why nothing can be written at the moment; nil when all is well.
+    /// Reason why nothing can be written at the moment; nil when all is well.
     var failure: String? { state.withLock { $0.failure } }
     /// Attempts that were not logged for want of room.
     var dropped: Int { state.withLock { $0.dropped } }

@@ -192,7 +192,7 @@ final class DeliveryLoop: @unchecked Sendable {
         }
     }
 
-    /// There is a token, if the attempt is wanted still.
+    /// Starts an attempt whose token has come, if it is wanted still.
     private func resume(_ attempt: DeliveryState.Attempt) {
         if state.mayStart(attempt.id) { return start(attempt) }
         _ = take { $0.finished(attempt.id, .cancelled, AttemptResult(name: "cancelled"), at: Self.now) }

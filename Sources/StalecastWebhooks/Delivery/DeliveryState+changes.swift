@@ -52,8 +52,7 @@ extension DeliveryState {
 
     // MARK: AssignmentService
 
-    /// These webhooks are this node's now, as their last owner has left them. One of which nothing is known is owed its
-    /// newest version.
+    /// Takes over webhooks as their last owner has left them. One of which nothing is known is owed its newest version.
     package mutating func adopted(_ webhooks: [Webhook], _ image: DeliveryImage, at now: Moment) {
         let stored = logs.mapValues { $0.entries.map(\.change) }
         for webhook in webhooks where endpoints[webhook.id] == nil {
@@ -69,7 +68,7 @@ extension DeliveryState {
         ids.contains { endpoints[$0].map { $0.inFlight > 0 } ?? false }
     }
 
-    /// They are another node's now, with all that is owed to them.
+    /// Drops webhooks that are another node's now, with all that is owed to them.
     package mutating func dropped(_ ids: Set<WebhookID>) { for id in ids { leave(id) } }
 
     // MARK: Versions

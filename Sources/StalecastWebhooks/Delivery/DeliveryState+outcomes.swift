@@ -5,9 +5,9 @@ package import StalecastWire
 
 /// Facts: outcomes of attempts.
 extension DeliveryState {
-    /// After so many failures in a row the recovery is announced, and after an operator's `enable`.
+    /// Failures in a row after which the recovery is announced, also after an operator's `enable`.
     static let failuresWorthANotice = 5
-    /// After so many messages in a row that the receiver will never take it counts as failing.
+    /// Messages in a row that the receiver will never take, after which it counts as failing.
     private static let rejectionsThatFail = 3
 
     /// An answer, or none.

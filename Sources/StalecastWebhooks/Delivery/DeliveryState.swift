@@ -36,7 +36,7 @@ package struct DeliveryState {
         let endpoint: Int
         let generation: Int
         let place: Admission.Class
-        /// It stands for every version before its own.
+        /// Whether the attempt stands for every version before its own.
         let folds: Bool
 
         init(
@@ -90,7 +90,7 @@ package struct DeliveryState {
     package internal(set) var tally = DeliveryTally()
     /// Whether an attempt that takes at most so long may begin now, where webhooks are shared with other nodes.
     package var permits: (@Sendable (WebhookID, Duration) -> Bool)?
-    /// After a permit was refused, in nanoseconds.
+    /// Nanoseconds until a refused permit is asked for again.
     private static let permitAgainAfter: UInt64 = 1_000_000_000
 
     /// - Parameter random: the chance in waits.

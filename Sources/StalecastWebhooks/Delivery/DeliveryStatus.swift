@@ -8,7 +8,7 @@ package struct DeliveryStatus: Sendable {
     package let lastFailure: Failure?
     package let scopes: [ScopeStatus]
 
-    /// Why an attempt failed, and when it began.
+    /// Failed attempt: its reason, and when it began.
     package struct Failure: Sendable {
         package let time: Timestamp
         package let result: AttemptResult

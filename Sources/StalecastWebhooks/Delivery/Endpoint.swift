@@ -32,7 +32,7 @@ final class Endpoint {
     var isKnown = false
     var gate = Gate()
 
-    /// It will be another node's: nothing begins any more.
+    /// True once the webhook will be another node's: nothing begins any more.
     var isLeaving = false
     var waiting = Waiting()
 

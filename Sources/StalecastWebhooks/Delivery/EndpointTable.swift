@@ -32,7 +32,7 @@ struct EndpointTable {
         return endpoint
     }
 
-    /// To be called after a change of its topics.
+    /// Notes a change of the endpoint's topics; call it after each.
     mutating func noteTopics(of endpoint: Endpoint) {
         if endpoint.topics.contains(where: TopicName.operations.contains) {
             hearers.insert(endpoint.number)

@@ -94,7 +94,7 @@ package struct ScopeLog: Sendable {
 
     enum Known {
         case change(TemplateChange, announcedAt: UInt64)
-        /// There is none.
+        /// No change follows.
         case end
         /// Only the store can tell.
         case unread

@@ -170,7 +170,7 @@ package final class WebhookDelivery: Sendable {
         try? database.queue.close()
     }
 
-    /// Why the database cannot be written; nil when it can.
+    /// Reason why the database cannot be written; nil when it can.
     package var failure: String? { journal.failure }
 
     // MARK: Figures

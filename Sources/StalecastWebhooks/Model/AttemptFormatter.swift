@@ -36,7 +36,7 @@ package enum AttemptPlan: Sendable {
     case needsToken(@Sendable () async throws(AttemptProblem) -> Void)
 }
 
-/// Why no request could be made; an attempt with it has failed without having touched the network.
+/// Reason why no request could be made; an attempt with it has failed without having touched the network.
 package struct AttemptProblem: Error, Sendable, Hashable, CustomStringConvertible {
     /// A stable token for log, metric and attempt list.
     package let reason: Reason

@@ -4,7 +4,7 @@ package import StalecastWire
 /// A registered URL: who is told, about what, how. Secrets are not part of it.
 package struct Webhook: Sendable, Equatable {
     package let id: WebhookID
-    /// It hears of the scopes of this project only, whatever else its topics are bound to.
+    /// Project whose scopes alone the webhook gets, whatever else its topics are bound to.
     package let project: ProjectID
     /// The name of an entry of the configuration file; nil for those made through the API.
     package let name: String?

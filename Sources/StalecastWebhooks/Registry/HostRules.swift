@@ -2,7 +2,7 @@ import StalecastOutbound
 import StalecastWire
 
 extension OutboundURL {
-    /// Why nothing can be at the host, as the end of a sentence; nil for an address and for a name that may exist.
+    /// Reason why nothing can be at the host, the end of a sentence; nil for an address and a name that may exist.
     ///
     /// Names are as RFC 1123 has them, with underscores, which are in use, and hyphens anywhere. One that ends in a
     /// number is none (WHATWG's URL standard, "ends in a number"): resolvers take it for an address or refuse it.

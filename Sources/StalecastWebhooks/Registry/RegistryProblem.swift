@@ -1,11 +1,11 @@
-/// Why the registry refused or failed; the sentence is for the caller.
+/// Refusal or failure of the registry; the sentence is for the caller.
 package enum RegistryProblem: Error, Hashable, CustomStringConvertible {
     /// A field of the request is wrong; `field` is its path, for example `limits.timeout`.
     case invalid(field: String, String)
     case notFound(String)
     /// The webhook has changed since its etag was read.
     case changedMeanwhile
-    /// It comes from the configuration file and is changed there.
+    /// The webhook comes from the configuration file and is changed there.
     case configured(name: String)
     /// The operation makes no sense in its present state or format.
     case notNow(String)

@@ -71,8 +71,8 @@ enum WebhookField: String, CaseIterable {
 
 /// Rule by which names of files in a document become paths.
 package enum FileNames: Sendable {
-    /// They are paths already: our own records, the configuration file.
+    /// Names are paths already: our own records, the configuration file.
     case paths
-    /// They are names within this directory; nil refuses them.
+    /// Names are within this directory; nil refuses them.
     case within(String?)
 }

@@ -73,7 +73,7 @@ package struct VaultKey: Sendable {
 }
 
 extension VaultKey {
-    /// Why the key of the webhooks' secrets cannot be used; `description` is a sentence for the operator.
+    /// Reason why the key of the webhooks' secrets cannot be used; `description` is a sentence for the operator.
     package enum Problem: Error, Hashable, CustomStringConvertible {
         case unreadable(String, String)
         case unwritable(String, String)

@@ -50,7 +50,7 @@ package struct SignatureCheck: Sendable {
 }
 
 extension SignatureCheck {
-    /// Why a request is not to be trusted.
+    /// Reason why a request is not to be trusted.
     package enum Problem: Error, Hashable, CustomStringConvertible {
         case notATime(String)
         /// No signature of the key's scheme (`v1`, `v1a`) is there; `found` are the schemes that are.
