@@ -1,7 +1,7 @@
 // swift-tools-version: 6.1
 import PackageDescription
 
-/// What people build with the Swift client, one program each. `swift run --package-path samples Quickstart`
+/// Programs that people build with the Swift client. `swift run --package-path samples Quickstart`
 let samples = ["Quickstart", "RealtimePropagation", "ConfigHelper", "ForceUpdate", "UpdateBehaviours"]
 
 let package = Package(

@@ -5,7 +5,7 @@ import NIOCore
 import NIOEmbedded
 import NIOHTTP1
 
-/// What libFuzzer calls with each input.
+/// Entry point that libFuzzer calls with each input.
 @_cdecl("LLVMFuzzerTestOneInput")
 public func fuzz(_ start: UnsafePointer<UInt8>?, _ count: Int) -> CInt {
     target(Array(UnsafeBufferPointer(start: start, count: count)))
@@ -28,7 +28,7 @@ private let targets: [String: @Sendable ([UInt8]) -> Void] = [
     "yaml": yaml,
 ]
 
-/// What is read is written and read again as the same.
+/// Checks that JSON which is read, written and read again is the same.
 @Sendable private func json(_ bytes: [UInt8]) {
     guard let value = try? JSONValue.parse(bytes) else { return }
     for style in [JSONStyle.wire, .pretty] {
@@ -37,7 +37,7 @@ private let targets: [String: @Sendable ([UInt8]) -> Void] = [
     }
 }
 
-/// What is JSON and an object is the same to both readers.
+/// Checks that both readers take a JSON object for the same.
 @Sendable private func lenient(_ bytes: [UInt8]) {
     let object = try? LenientJSON.object(bytes)
     guard let strict = try? JSONValue.parse(bytes, maxDepth: 8), case .object(let expected) = strict, let object else {
@@ -97,7 +97,7 @@ private let targets: [String: @Sendable ([UInt8]) -> Void] = [
     precondition(inBody.customSignals.count <= FetchRequest.maxAttributes, "the bound does not hold")
 }
 
-/// What a member may send; there is nothing to compare it with.
+/// Reads what a member may send; there is nothing to compare it with.
 @Sendable private func etcd(_ bytes: [UInt8]) {
     _ = try? EtcdTransaction.Result(bytes)
     _ = try? EtcdWatchResponse(bytes)
@@ -198,7 +198,7 @@ private let fuzzedKeys = try? KeySet(
         #"{"keys":[{"kty":"OKP","crv":"Ed25519","kid":"k","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#
             .utf8), for: [.eddsa])
 
-/// However the bytes are cut, the events are the same.
+/// Checks that the events are the same however the bytes are cut.
 @Sendable private func sse(_ bytes: [UInt8]) {
     var whole = SSEParser(maxBytes: 4096)
     let expected = try? whole.receive(bytes)
@@ -274,8 +274,8 @@ private let fuzzedKeys = try? KeySet(
     precondition(names.count { $0 == "host" } <= 1, "two hosts")
 }
 
-/// What the recogniser takes, NIO's parser and the Front's rules read in the same way: path, query with its topics and
-/// cursor, headers.
+/// Checks that NIO's parser and the Front's rules read what the recogniser takes in the same way: path, query with its
+/// topics and cursor, headers.
 @Sendable private func front(_ bytes: [UInt8]) {
     let found = bytes.withUnsafeBufferPointer { Recogniser.find($0, maxTopics: 4) }
     if case .beginningOfFetch? = found { return }
@@ -346,7 +346,7 @@ private func parsed(_ bytes: [UInt8]) -> (RequestHead, body: [UInt8])? {
     }
 }
 
-/// However the bytes are cut, the messages are the same.
+/// Checks that the messages are the same however the bytes are cut.
 @Sendable private func invalidations(_ bytes: [UInt8]) {
     var (whole, cut) = (InvalidationParser(), InvalidationParser())
     let expected = try? whole.receive(bytes)
@@ -365,7 +365,7 @@ private func parsed(_ bytes: [UInt8]) -> (RequestHead, body: [UInt8])? {
     }
 }
 
-/// Nobody signs by chance; `signatures` after the first line, the time before it.
+/// Checks that no input signs by chance; `signatures` after the first line, the time before it.
 @Sendable private func signature(_ bytes: [UInt8]) {
     let parts = bytes.split(separator: 10, maxSplits: 1, omittingEmptySubsequences: false).map { text(Array($0)) }
     let signatures = parts.count > 1 ? parts[1] : ""
@@ -381,7 +381,7 @@ private func parsed(_ bytes: [UInt8]) -> (RequestHead, body: [UInt8])? {
 private let signatureCheck = SignatureCheck(
     key: try! VerificationKey("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"))
 
-/// What is read as JSON can be written and read as JSON; the configuration's reader ends, too.
+/// Checks that what is read as JSON can be written and read as JSON; the configuration's reader ends, too.
 @Sendable private func yaml(_ bytes: [UInt8]) {
     _ = try? ConfigurationDocument(text: text(bytes), file: "f")
     guard let value = try? YAMLContent.parse(bytes) else { return }

@@ -1,4 +1,4 @@
-/// Without SHA-256: what is fuzzed does not depend on where an instance falls.
+/// Stub without SHA-256: what is fuzzed does not depend on where an instance falls.
 enum RandomBucket {
     static let count: UInt64 = 100_000_000
 

@@ -14,7 +14,7 @@ import Testing
         #expect(key.text.utf8.count == 66 && key.text.hasPrefix("stc_\(kind.rawValue)_\(key.id)_"))
     }
 
-    /// As zlib and Python compute it; keys that were given out must be read for ever.
+    /// Checksum as zlib and Python compute it; keys that were given out must be read for ever.
     @Test func theChecksumStaysWhatItIs() throws {
         let key = try APIKey("stc_s_0123456789_" + String(repeating: "a", count: 43) + "1zA8K8")
         #expect(key.id == "0123456789")

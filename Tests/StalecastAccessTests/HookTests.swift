@@ -20,7 +20,7 @@ import Testing
         }
     }
 
-    /// How a look ends; `nothing` when it has not.
+    /// Result of a look; nil while it has none.
     private func look(_ question: CallerHook.Question) -> Denial?? {
         let end = Mutex<Denial??>(nil)
         authorizer.hook.look(at: question) { denial in end.withLock { $0 = .some(denial) } }
@@ -96,7 +96,7 @@ import Testing
         func answer(_ number: Int, _ reply: CallerHook.Reply? = nil) { dones.withLock { $0[number] }(reply) }
     }
 
-    /// As many questions as may be under way.
+    /// Asks as many questions as may be under way.
     private func busy() throws -> Asked {
         let asked = Asked()
         authorizer.hook.configure(names: ["cookie"]) { _, done in asked.add(done) }

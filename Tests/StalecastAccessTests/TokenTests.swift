@@ -61,7 +61,7 @@ func keySet(_ keys: [JSONValue]) -> [UInt8] { JSONValue.object(["keys": .array(k
         authorizer.fetched(keys, age: age, of: made.issuer)
     }
 
-    /// As Control does, which verifies where it is asked.
+    /// Verifies where it is asked, as Control does.
     private func denial(_ token: String) -> Denial? { authorizer.denial(.bearer(token), at: .control) }
 
     @Test func withoutKeysItIsNotNow() throws {
@@ -316,7 +316,7 @@ func keySet(_ keys: [JSONValue]) -> [UInt8] { JSONValue.object(["keys": .array(k
         #expect(refused.denial(of: digest(1), at: clock.now) == nil, "it was decided with keys of before")
     }
 
-    /// As after a restart.
+    /// Sends as many tokens at once as come after a restart.
     @Test func manyThatComeAtOnceAllGetTheirTurn() async throws {
         try fetched(made.set())
         let tokens = try (0..<3000).map { try made.token(["sub": .string("user-\($0)")], at: clock.now) }

@@ -2,7 +2,7 @@ import Foundation
 import StalecastClient
 import Testing
 
-/// When and how often a message is followed by a fetch: the pure state.
+/// Tests when and how often a message is followed by a fetch: the pure state.
 @Suite struct AnnouncedFetchTests {
     private let now = Date(timeIntervalSince1970: 1_800_000_000)
     private var fetch = AnnouncedFetch()

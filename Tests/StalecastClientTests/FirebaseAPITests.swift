@@ -163,7 +163,7 @@ private enum CallsThatCompile {
 }
 
 @Suite struct FirebaseAPITests {
-    /// What a pattern of a `catch` compares.
+    /// Compares as the pattern of a `catch` does.
     @Test func errorsMatchTheirOwnCodesOnly() {
         let error: any Error = RemoteConfigUpdateError(.notFetched)
         #expect(RemoteConfigUpdateError.notFetched ~= error)

@@ -3,7 +3,7 @@ import StalecastClient
 import Synchronization
 import Testing
 
-/// What code written for Firebase calls and what here has little to do, or has another name by now.
+/// Tests API that code for Firebase calls, and that has little to do or another name here.
 @Suite struct FormerAPITests {
     private let server = LocalConfigServer(values: ["a": "1", "b": "1"])
     private let queue = DispatchQueue(label: "callbacks")

@@ -2,8 +2,8 @@ import Foundation
 import StalecastClient
 import Testing
 
-/// What the guides of Firebase and RuStore have their readers write, in our words: it compiles with another import, and
-/// does what they say.
+/// Tests code that the guides of Firebase and RuStore have their readers write, in our words: it compiles with another
+/// import, and does what they say.
 @Suite struct GuideTests {
     private struct Price: Codable, Equatable {
         var amount: Int

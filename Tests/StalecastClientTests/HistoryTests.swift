@@ -4,7 +4,7 @@ import Synchronization
 import StalecastTestSupport
 import Testing
 
-/// Whatever happens, what is in force is some published version, whole, and never an older one without a rollback.
+/// Tests that a published version is in force, whole, and never an older one without a rollback, whatever happens.
 @Suite struct HistoryTests {
     @Test(arguments: 1...(isLongRun ? 24 : 8) as ClosedRange<UInt64>)
     func activeValuesAreAlwaysThoseOfOneVersion(seed: UInt64) async throws {
@@ -94,7 +94,7 @@ private final class Phone {
     /// No version below this may be in force.
     private var lowest: Int64 = 0
 
-    /// What the app does with updates.
+    /// Use that the app makes of updates.
     enum Listening {
         case none, only, activating
     }
@@ -149,7 +149,7 @@ private final class Phone {
         start()
     }
 
-    /// Between two processes the cache is cut, or a byte of it changed: then all begins anew.
+    /// Cuts the cache, or changes a byte of it, between two processes: then all begins anew.
     func restart(damaging random: inout SeededRandom) async throws {
         await end()
         // Nothing may have been written yet.
@@ -179,7 +179,7 @@ private final class Phone {
         start()
     }
 
-    /// What is in force is a published version, whole, and none older than before.
+    /// Checks that a published version is in force, whole, and none older than before.
     func check(_ place: String) throws {
         var (version, pair) = (config.activeVersion ?? 0, try? config.decoded(asType: Pair.self))
         // The listener may have activated in between.

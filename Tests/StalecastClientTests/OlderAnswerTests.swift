@@ -19,7 +19,7 @@ import Testing
         return app
     }
 
-    /// What the app has in force after a fetch that asks the server.
+    /// Value that the app has in force after a fetch that asks the server.
     private func fetched(_ app: StalecastApp) async throws -> String {
         #expect(try await app.config.fetch(withExpirationDuration: 0) == .success)
         try await app.config.activate()

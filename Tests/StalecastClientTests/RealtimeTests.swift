@@ -3,7 +3,7 @@ import StalecastClient
 import Synchronization
 import Testing
 
-/// From a message to a listener, with a server in the process and a clock that is moved.
+/// Tests the way from a message to a listener, with a server in the process and a clock that is moved.
 @Suite struct RealtimeTests {
     private let server = LocalConfigServer(values: ["a": "1", "b": "1"])
     private let clock = TestClock()

@@ -33,7 +33,7 @@ extension TransportResponse {
     }
 }
 
-/// What a listener was told, in order.
+/// Updates that a listener got, in order.
 final class Heard: Sendable {
     private let state = Mutex<(updates: [Set<String>], errors: [RemoteConfigUpdateError])>(([], []))
 
@@ -52,7 +52,7 @@ final class Heard: Sendable {
     }
 }
 
-/// What an app's model does: its listener owns the model, and the model's end removes the listener.
+/// Model of an app: its listener owns the model, and the model's end removes the listener.
 final class Model: @unchecked Sendable {
     var registration: ConfigUpdateListenerRegistration?
     private let ended: @Sendable () -> Void

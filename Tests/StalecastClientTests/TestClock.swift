@@ -23,13 +23,13 @@ final class TestClock: Sendable {
 
     var now: Date { state.withLock { $0.now } }
 
-    /// What the environment's next random numbers are.
+    /// Value of the environment's next random numbers.
     var random: Double {
         get { state.withLock { $0.random } }
         set { state.withLock { $0.random = newValue } }
     }
 
-    /// How long those who sleep still have to, in seconds, the soonest first.
+    /// Seconds that sleepers still have to wait, the soonest first.
     var pending: [TimeInterval] {
         state.withLock { state in state.sleepers.values.map { $0.due.timeIntervalSince(state.now) }.sorted() }
     }

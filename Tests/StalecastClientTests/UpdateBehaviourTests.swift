@@ -24,7 +24,7 @@ import Testing
                 requestParametersProvider: { RemoteConfigRequestParameters(account: account) }))
     }
 
-    /// What listeners of a client were told, in order.
+    /// Events that a client's listeners got, in order.
     private final class Events: Sendable {
         private let all = Mutex<[String]>([])
         var list: [String] { all.withLock { $0 } }

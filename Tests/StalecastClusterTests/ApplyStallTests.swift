@@ -7,7 +7,7 @@ import Testing
         func next() -> UInt64 { .max }
     }
 
-    /// Whatever the log answers meanwhile.
+    /// Holds whatever the log answers meanwhile.
     @Test func whatCannotBeStoredIsTriedLessOftenAndToldOnce() {
         var (applyStall, chance) = (ApplyStall(), Greatest())
         func next() -> Int? { applyStall.pause(&chance).map { Int(($0 / .milliseconds(1)).rounded()) } }

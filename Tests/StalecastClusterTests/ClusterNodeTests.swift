@@ -49,7 +49,7 @@ import Testing
         }
     }
 
-    /// What a publish made is another node's entry: the look for it in the store is not begun any more.
+    /// Ends when a publish proves to be another node's entry: the look for it in the store is not begun.
     @Test func aStoppedNodeAnswersWhoWaitsForAnothersEntry() async throws {
         let (a, b) = (try await Running("a", log), try await Running("b", log))
         _ = try await a.put("1")
@@ -178,7 +178,7 @@ import Testing
         #expect(newest == 21, "heads are \(nodes.map { $0.store.head() })")
     }
 
-    /// After a restore the key lands again, behind the same head as before: the two entries are not one.
+    /// Restores, so that the key lands again behind the same head as before: the two entries are not one.
     @Test func whatLandsUnderOneKeyInTwoHistoriesIsToldApart() async throws {
         let running = try await Running("a", log)
         _ = try await running.put("1")

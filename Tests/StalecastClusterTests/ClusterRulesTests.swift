@@ -6,7 +6,7 @@ import StalecastWire
 import Synchronization
 import Testing
 
-/// What nodes change in the log for all of them: retention, and the log metadata.
+/// Tests what nodes change in the log for all of them: retention, and the log metadata.
 @Suite(.timeLimit(.minutes(5))) struct ClusterRulesTests {
     private let log = SharedMemoryLog()
 
@@ -15,7 +15,7 @@ import Testing
         log.state.withLock { $0.page(after: 0, limit: .max).entries.map(\.sequence) }
     }
 
-    /// What is read once of long ago is no other history.
+    /// Reads an old page once, which is no other history.
     @Test func aStaleReadBeginsNoHistory() async throws {
         let running = try await Running("a", log)
         _ = try await running.put("1")
@@ -40,7 +40,7 @@ import Testing
         #expect(logMetadata.epoch != snapshot.logMetadata.epoch && logMetadata.floors[.shared] == 2)
     }
 
-    /// Somebody who was away when a history began knows of more numbers than who began it.
+    /// Brings a node that was away when a history began, and knows of more numbers than the one that began it.
     @Test func whoComesLaterTellsWhatWasGivenAway() async throws {
         let away = try await Running("away", log)
         let snapshot = log.state.withLock { $0 }
@@ -58,7 +58,7 @@ import Testing
         #expect(try await #require(other).put("4").version == 4)
     }
 
-    /// Between what somebody has and what the log has left there is nothing to compare.
+    /// Prunes all that a node has: there is nothing left to compare.
     @Test func whoWasAwayForTooLongBeginsAnew() async throws {
         let away = try await Running("away", log)
         _ = try await away.put("1")

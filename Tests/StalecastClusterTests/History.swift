@@ -2,7 +2,7 @@ import StalecastCluster
 import StalecastRecords
 import StalecastWire
 
-/// What everybody saw, and what of it cannot be.
+/// Record of what each node and reader saw, and of what cannot be.
 final class History {
     private struct Attempt {
         let scope: Scope
@@ -31,7 +31,7 @@ final class History {
     /// The highest there ever was: what was pruned before a restore stays away from those who had not read it.
     private var prunedBelow: CommitSequence = 1
     private var epochs: Set<Epoch> = []
-    /// Until a restore is noticed its epoch has two histories; nobody can help that.
+    /// Epochs that have two histories until a restore is noticed; no node can help that.
     private var restoredEpochs: Set<Epoch> = []
     private var restores: [Duration] = []
 

@@ -5,7 +5,7 @@ import StalecastTestSupport
 import StalecastWire
 import Testing
 
-/// What the simulation would need luck to show: the answers of single machines.
+/// Tests the answers of single machines, for which the simulation would need luck.
 @Suite struct MachineTests {
     private var random = SeededRandom(seed: 1)
     private let logMetadata = LogMetadata(epoch: Epoch(String(repeating: "a", count: 26))!, revision: 1)
@@ -80,7 +80,7 @@ import Testing
         }
     }
 
-    /// What is in the log by the deadline but not applied is known a moment later, and the run ends.
+    /// Lands the entry by the deadline but does not apply it: that is known a moment later, and the run ends.
     @Test(arguments: [true, false]) mutating func whatLandedLateIsResolved(isThisHistory: Bool) {
         var (proposer, draft) = appending()
         guard case .offer = proposer.appended(.success(.committed), now: .seconds(9), chance: &random),
@@ -186,7 +186,7 @@ import Testing
         }
     }
 
-    /// What was to be applied is no longer in the log: it is read anew, and nobody waits for what does not come.
+    /// Fails to apply what is no longer in the log: it is read anew, and no caller waits for what does not come.
     @Test mutating func whatCannotBeAppliedIsReadAnew() {
         var follower = Follower(epoch: logMetadata.epoch, head: .empty, isWhole: true)
         _ = follower.begin()
@@ -328,7 +328,7 @@ import Testing
         #expect(!follower.isReady)
     }
 
-    /// It is renewed only if the log does end there: what was read may be of long ago.
+    /// Renews only where the log was seen to end: what was read may be of long ago.
     @Test mutating func theRenewalSaysWhereTheLogWasSeenToEnd() {
         let (own, other) = (LogHead(of: entry(after: .empty)), entry(after: .empty))
         var follower = Follower(epoch: logMetadata.epoch, head: own, isWhole: true)

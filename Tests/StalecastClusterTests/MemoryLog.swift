@@ -9,11 +9,11 @@ struct MemoryLog {
     private(set) var lineage: [LogEntry] = []
     private var times: [Duration] = []
     private var pruned: Set<CommitSequence> = []
-    /// Which incarnation of the servers this is; what was sent to one before it is gone.
+    /// Incarnation of the servers; what was sent to one before it is gone.
     private(set) var generation = 0
     private var lastRevision: Int64 = 1
 
-    /// What an append compares. Both, but in a simulation that looks for what happens without.
+    /// Comparisons of an append: both, but in a simulation that looks for what happens without.
     struct Comparisons {
         var logMetadata = true
         var head = true

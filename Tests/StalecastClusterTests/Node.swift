@@ -9,7 +9,7 @@ final class Node {
     private unowned let world: World
     private(set) var isAlive = false
     private(set) var incarnation = 0
-    /// From the log.
+    /// True when the node is cut off from the log.
     var isCut = false
 
     // What survives a crash.
@@ -25,7 +25,7 @@ final class Node {
     private var publishes: [PublishID: Run] = [:]
     private var tickets: [UInt64: (Bool) -> Void] = [:]
     private var lastTicket: UInt64 = 0
-    /// With the planted bug: those who join a check that has begun.
+    /// Callers that join a check that has begun, with the planted bug.
     private var stowaways: [(Bool) -> Void]?
 
     /// A publish under way.
@@ -227,7 +227,7 @@ final class Node {
         }
     }
 
-    /// In which session of the follower a publish was last proposed.
+    /// Session of the follower in which a publish was last proposed.
     private var offerSession: [PublishID: Int] = [:]
 
     private func prepare(_ publish: PublishID) -> Proposer.Preparation {
@@ -323,7 +323,7 @@ final class Node {
 }
 
 extension LogPage {
-    /// What somebody would read who compares nothing with what he has.
+    /// Page that a node would read which compares nothing with its own entries.
     fileprivate func pretending(toFollow own: LogEntry) -> LogPage {
         let head = LogHead(of: own)
         guard self.head.sequence > head.sequence else {

@@ -4,7 +4,7 @@ import StalecastTestSupport
 import StalecastWire
 import Testing
 
-/// What a source's owner proposes lands only while it is the owner, however late it comes.
+/// Tests that what a source's owner proposes lands only while it is the owner, however late it comes.
 @Suite struct OwnershipTests {
     private static let assignment = RecordName(AssignmentService.kind, "source/demo/firebase")
     private static let logMetadata = LogMetadata(epoch: Epoch(String(repeating: "a", count: 26))!, revision: 1)

@@ -9,11 +9,11 @@ final class Reader {
     private var epoch: Epoch?
     private var cursor: CommitSequence = 0
     private var told: [Scope: VersionNumber] = [:]
-    /// By the present connection.
+    /// Versions told by the present connection.
     private var toldHere: [Scope: VersionNumber] = [:]
-    /// What this connection has said last.
+    /// Sequence that this connection has said last.
     private var last: CommitSequence = 0
-    /// Of the connection: what is not news to who brought a cursor.
+    /// Sequence of the cursor that the connection's client brought: nothing up to it is news.
     private var silentUpTo: CommitSequence = 0
 
     init(in world: World) { self.world = world }

@@ -164,7 +164,7 @@ final class SharedMemoryLog: SharedLog {
         return appended
     }
 
-    /// By digest: pieces, and when they were stored.
+    /// Pieces by digest, and when they were stored.
     private let pieces = Mutex<[String: (chunks: [[UInt8]], revision: Int64)]>([:])
 
     func store(_ chunks: [[UInt8]], of key: ContentKey) async throws(LogError) { put(chunks, key.digest) }

@@ -23,7 +23,7 @@ final class World {
     let scopes: [Scope]
     private(set) var isCalm = false
 
-    /// How long a request to the log is waited for.
+    /// Time that a request to the log is waited for.
     static let timeout: Duration = .milliseconds(300)
     /// Six times what a proposer goes on asking for.
     static let retention: Duration = .seconds(12)

@@ -13,7 +13,7 @@ import stalecast
         }
     }
 
-    /// Whoever answers at the address of Control.
+    /// Reads the figures of any server that answers at Control's address.
     @Test(arguments: boundaryNumbers) func figuresOfADaemonAreShown(text: String) {
         let members = ["startedAt", "pid", "versionNumber", "streams", "residentBytes", "cpuSeconds"]
         for value in [text, "\"\(text)\""] {

@@ -2,9 +2,9 @@ import ArgumentParser
 import Testing
 import stalecast
 
-/// What `--help` prints is copied into terminals.
+/// Tests the texts of `--help`, which are copied into terminals.
 @Suite struct HelpTests {
-    /// With the name of its command. Examples are indented, the lines of one that goes on twice.
+    /// Lines of examples with the name of their command: indented, continued lines twice.
     private static let examples: [(command: String, line: Substring)] = commands(from: Stalecast.self).flatMap {
         command in
         let text = command.configuration.discussion

@@ -98,7 +98,7 @@ final class AppCrowd: Crowd, Sendable {
         ]
     }
 
-    /// What the apps survived.
+    /// Problems that the apps survived.
     private final class ProblemList: Sendable {
         private let lock = NSLock()
         /// Reached under `lock` only.

@@ -5,7 +5,7 @@ import StalecastWire
 /// Many ``StaleConnection``s to one server, and what became of them in figures: for tests of broken networks and
 /// servers that die, which want to know where everybody ended.
 final class ConnectionCrowd: Crowd, Sendable {
-    /// Of one connection.
+    /// State of one connection.
     fileprivate struct Standing {
         var version: Int64 = 0
         var state = "idle"
@@ -60,7 +60,7 @@ final class ConnectionCrowd: Crowd, Sendable {
         return true
     }
 
-    /// How many connections are at each version and in each state; sums of the rest.
+    /// Numbers of connections at each version and in each state; sums of the rest.
     var summary: JSONValue {
         let standings = lock.withLock { self.standings }
         return [

@@ -29,7 +29,7 @@ final class ContractServer: Sendable {
         }
     }
 
-    /// Why there is no listener; `description` says what the system said.
+    /// Reason why there is no listener; `description` says what the system said.
     struct CannotListen: Error, CustomStringConvertible { let description: String }
 
     /// The port really bound.

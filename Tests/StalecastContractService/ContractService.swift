@@ -15,7 +15,7 @@ import StalecastWire
 /// long after the first event of eight connections, which live on.
 @main
 final class ContractService: Sendable {
-    /// What the client can do, in the words of the protocol.
+    /// Abilities of the client, in the words of the protocol.
     static let capabilities = [
         "bom", "comments", "event-type-listeners", "headers", "last-event-id", "post", "read-timeout", "report",
         "restart", "server-directed-shutdown-request",

@@ -11,11 +11,11 @@ protocol Crowd: AnyObject, Sendable {
     var summary: JSONValue { get }
 }
 
-/// What is wrong with the harness's parameters.
+/// Error in the harness's parameters.
 struct UnusableCrowd: Error, CustomStringConvertible { let description: String }
 
 extension JSONValue {
-    /// How often each name occurs.
+    /// Counts how often each name occurs.
     static func tally(_ names: [String]) -> JSONValue {
         var counts: [String: Int] = [:]
         for name in names { counts[name, default: 0] += 1 }

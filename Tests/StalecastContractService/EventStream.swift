@@ -12,7 +12,7 @@ final class EventStream: @unchecked Sendable {
         var lastEventID: String?
         /// The least reconnect delay, in seconds.
         var reconnectDelay: TimeInterval = 1
-        /// Without a byte for so many seconds the connection is given up.
+        /// Seconds without a byte after which the connection is given up.
         var readTimeout: TimeInterval = 75
     }
 

@@ -4,7 +4,7 @@ import StalecastWire
 
 /// One stream the harness asked for, and the reports of it.
 final class StreamSession: Sendable {
-    /// What is wrong with the harness's parameters.
+    /// Error in the harness's parameters.
     struct Unusable: Error, CustomStringConvertible { let description: String }
 
     private let stream: EventStream

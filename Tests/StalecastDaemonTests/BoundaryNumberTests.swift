@@ -16,7 +16,7 @@ import Testing
         }
     }
 
-    /// What the entries of lists have, which no variable sets.
+    /// Covers the numbers in entries of lists, which no variable sets.
     @Test(arguments: boundaryNumbers) func theEntriesOfListsToo(number: String) {
         for unit in Self.units {
             let value = "\"\(number)\(unit)\""

@@ -112,7 +112,7 @@ import Testing
         #expect(found.count == 1 && found[0].contains("store.etcd." + expected), "\(found)")
     }
 
-    /// What the log of a cluster refuses is refused before.
+    /// Refuses early what the log of a cluster refuses.
     @Test func templatesThatNoClusterTakesAreNotAskedFor() {
         let etcd = "store: {etcd: {endpoints: [e]}}\n"
         #expect(problems(etcd + "control: {maxTemplateBytes: 16MiB}").isEmpty)

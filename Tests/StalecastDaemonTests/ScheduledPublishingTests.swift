@@ -166,7 +166,7 @@ import Testing
             ])
     }
 
-    /// What a step forward crossed comes after all.
+    /// Steps the clock forward and back: a time that the step crossed is yet to come.
     @Test func aClockThatWasPutBackAgainIsNotTheReason() async throws {
         let store = try open()
         let publishing = publishing(store)

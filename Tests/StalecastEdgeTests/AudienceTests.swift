@@ -3,7 +3,7 @@ import StalecastHub
 import StalecastWire
 import Testing
 
-/// What a subscriber is promised, whichever half of Edge carries it: without sockets, with a moved clock.
+/// Tests the promises to a subscriber, whichever half of Edge carries it: without sockets, with a moved clock.
 @Suite struct AudienceTests {
     // MARK: Streams
 
@@ -228,8 +228,8 @@ import Testing
 
     // MARK: Books
 
-    /// Whatever happens in whatever order, the books agree, versions never decrease, and every stream that takes bytes
-    /// has the newest in the end.
+    /// Checks that, whatever happens, the books agree, versions never decrease, and every stream that takes bytes has
+    /// the newest in the end.
     @Test(arguments: 0..<12 as Range<UInt64>) func theBooksAgreeWhateverHappens(seed: UInt64) throws {
         var random = SplitMix(seed)
         let carrier = MemoryCarrier(herdBudget: seed % 2 == 0 ? 0 : 5) { $0.times.burstEcho = .seconds(1) }

@@ -6,7 +6,7 @@ import StalecastWire
 import Synchronization
 import Testing
 
-/// What a loop writes to the canaries of its scopes, and when.
+/// Tests what a loop writes to the canaries of its scopes, and when.
 @Suite struct CanarySeatsTests {
     /// Announcements of versions 1 to 3 of ``LiveEdge/scope``; nobody is told of the last one.
     private func announcements() throws -> [TopicBoard.Announcement] {

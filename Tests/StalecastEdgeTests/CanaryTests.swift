@@ -2,9 +2,9 @@ import StalecastEdge
 import StalecastWire
 import Testing
 
-/// What the daemon's own subscriber reads of its stream.
+/// Tests what the daemon's own subscriber reads of its stream.
 @Suite struct CanaryTests {
-    /// After a burst a read ends wherever the reader's buffer does, also within an id.
+    /// Ends a read wherever the reader's buffer does after a burst, also within an id.
     @Test func itFindsTheNewestIDWhereverAPieceEnds() throws {
         let epoch = try #require(Epoch("abcdefghijklmnopqrstuvwxyz"))
         let events = (8...12).map { "1b\r\nid: \(epoch).\($0)\ndata: {\"id: \":1}\n\n\r\n" }

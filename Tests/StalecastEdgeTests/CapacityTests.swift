@@ -3,7 +3,7 @@ import StalecastHub
 import StalecastWire
 import Testing
 
-/// What happens at the connection caps, on both halves of Edge.
+/// Tests the connection caps on both halves of Edge.
 @Suite(.serialized, .timeLimit(.minutes(5))) struct CapacityTests {
     @Test(arguments: [true, false])
     func aRefusedStreamIsToldWhenToComeBack(engine: Bool) async throws {
@@ -38,7 +38,7 @@ import Testing
         }
     }
 
-    /// They say nothing at all, or begin a request that goes to the Front and does not end.
+    /// Opens connections that say nothing, or begin a request that goes to the Front and does not end.
     @Test(arguments: [true, false], ["", "GET /v1/events?topic=PUSH_RC HTTP/1.1\r\n"])
     func connectionsThatAskNothingMakeRoom(engine: Bool, said: String) async throws {
         try await LiveEdge.with(

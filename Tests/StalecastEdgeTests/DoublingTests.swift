@@ -7,7 +7,7 @@ import StalecastTestSupport
 import StalecastWire
 import Testing
 
-/// What anybody may send to Edge costs in proportion to its length.
+/// Tests that what any client may send to Edge costs in proportion to its length.
 @Suite struct DoublingTests {
     private static let requests = [
         GrowingText("a#,", after: "GET /v1/events?topic=", before: " HTTP/1.1\r\nHost: a\r\n\r\n"),
@@ -54,7 +54,7 @@ import Testing
         func closed() {}
     }
 
-    /// What NIO's parser and the rules beyond it take for one connection's bytes, in pieces.
+    /// Result of NIO's parser and the rules beyond it for one connection's bytes, in pieces.
     private static func front(_ bytes: [UInt8], piece: Int) throws {
         let channel = EmbeddedChannel()
         defer { _ = try? channel.finish(acceptAlreadyClosed: true) }  // It may have ended the connection itself.

@@ -28,7 +28,7 @@ import Testing
         return renderer.rendering(of: template.outcome(for: EvaluationContext(now: Timestamp(microseconds: 0))))
     }
 
-    /// With the outcome it is kept for.
+    /// Bytes of a rendering and of the outcome it is kept for.
     private func bytes(_ size: Int) -> Int { rendering(size).byteCount + 2 * outcomes[0].byteCount }
 
     @Test func anOutcomeIsFoundUntilANewVersionBegins() {

@@ -21,7 +21,7 @@ import Testing
                 changedKeys: number == 3 ? ["pay_x"] : ["pay_x", "welcome_text"]), at: stalecast_monotonic_ns())
     }
 
-    /// What follows the head, in HTTP/1.0, which has no chunks; the reconnect delay, which is drawn, as 3000.
+    /// Body in HTTP/1.0, which has no chunks; the reconnect delay, which is drawn, as 3000.
     private static func body(_ client: RawClient) -> String {
         let parts = client.text.split(separator: "\r\n\r\n", maxSplits: 1, omittingEmptySubsequences: false)
         return parts.dropFirst().joined().replacing(/retry: \d+/, with: "retry: 3000")

@@ -4,7 +4,7 @@ import StalecastHub
 import StalecastWire
 import Testing
 
-/// What goes wrong with descriptors, on both halves of Edge where both can meet it.
+/// Tests what goes wrong with descriptors, on both halves of Edge where both can meet it.
 @Suite(.serialized, .timeLimit(.minutes(5))) struct HazardTests {
     @Test(arguments: [true, false])
     func aReusedDescriptorNumberGetsNothingOfItsFormerClient(engine: Bool) async throws {

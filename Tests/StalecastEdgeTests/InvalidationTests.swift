@@ -96,7 +96,7 @@ import Testing
         }
     }
 
-    /// Without a word they would come back at once, be refused, and wait for minutes.
+    /// Tells clients when to come back: else they would return at once, be refused, and wait for minutes.
     @Test(arguments: [true, false])
     func aDrainTellsWhenToComeBackAndTheEndOfALifeDoesNot(engine: Bool) async throws {
         try await LiveEdge.with(engine: engine) { live in

@@ -70,7 +70,7 @@ import Testing
         #expect(try !isUnchanged(#"{"key":"k"}"#), "its version is another one")
     }
 
-    /// In a release the stages of fetches are those of Firebase's clients with the same id.
+    /// Stages a release's fetches as those of Firebase's clients with the same id.
     @Test func aContextIsStagedByItsKey() throws {
         let served = served()
         let cut = ReleaseCut(LiveEdge.scope, 2, bounds: [5000, 10_000])

@@ -15,7 +15,7 @@ final class LiveEdge: Sendable {
 
     let hub: Hub
     let edge: EdgeServer
-    /// What fetches are answered from; nothing at first.
+    /// Templates that fetches are answered from; none at first.
     let served: ServedTemplates
     let port: Int
     /// nil on a plain one.

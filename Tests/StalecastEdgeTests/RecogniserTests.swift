@@ -128,8 +128,8 @@ import Testing
         #expect(request.topics.map(\.description) == ["a"] && request.kind == .state)
     }
 
-    /// Whatever the recogniser accepts, NIO's parser must accept with the same meaning. Mutations of good requests,
-    /// seeded; a failing seed can be run again alone.
+    /// Checks that NIO's parser accepts whatever the recogniser does, with the same meaning. Mutations of good
+    /// requests, seeded; a failing seed can be run again alone.
     @Test(arguments: 0..<40)
     func whatIsRecognisedMeansTheSameToNIO(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)

@@ -7,7 +7,7 @@ import StalecastTestSupport
 import StalecastWire
 import Testing
 
-/// What somebody without any credential can do to Edge, and what it must not cost.
+/// Tests what a client without any credential can do to Edge, and what it must not cost.
 @Suite(.serialized, .timeLimit(.minutes(5))) struct StrangerTests {
     /// 4,356 names took 160 ms when each was compared with all before it: four times as many, sixteen times as long.
     @Test func moreTopicsThanAllowedAreRefusedBeforeAnyIsCompared() throws {
@@ -147,7 +147,7 @@ import Testing
         }
     }
 
-    /// On a dual-stack listener IPv4 clients appear as `::ffff:a.b.c.d`.
+    /// Counts IPv4 clients on a dual-stack listener, where they appear as `::ffff:a.b.c.d`.
     @Test func clientsAreCountedByAddressOnADualStackListenerToo() {
         #expect(Self.key("::ffff:192.0.2.1") == Self.key("192.0.2.1"))
         #expect(Self.key("::ffff:192.0.2.1") != Self.key("::ffff:192.0.2.2"))
@@ -189,7 +189,7 @@ extension RawClient {
         _ = Glibc.send(fd, bytes, bytes.count, Int32(MSG_NOSIGNAL) | (more ? Int32(MSG_MORE) : 0))
     }
 
-    /// What the server's end of this connection, which is in this process too, has as `TCP_USER_TIMEOUT`.
+    /// Value of `TCP_USER_TIMEOUT` at the server's end of this connection, which is in this process too.
     var serverUserTimeoutMs: UInt32? {
         let (own, server) = (Self.port(of: fd, getsockname), Self.port(of: fd, getpeername))
         // However many descriptors other tests hold.

@@ -4,7 +4,7 @@ import StalecastHub
 import StalecastWire
 import Testing
 
-/// What a stream promises, on both halves of Edge.
+/// Tests the promises of a stream, on both halves of Edge.
 @Suite(.serialized, .timeLimit(.minutes(5))) struct StreamTests {
     @Test(arguments: [true, false])
     func aStreamBeginsInTheOrderOfTheDesign(engine: Bool) async throws {
@@ -160,7 +160,7 @@ import Testing
     }
 }
 
-/// Which messages a subscription hears, on both halves of Edge.
+/// Tests which messages a subscription gets, on both halves of Edge.
 @Suite(.serialized, .timeLimit(.minutes(5))) struct SubscriptionTests {
     @Test(arguments: [true, false])
     func aTopicIsHeardWithinTheProjectThatTheClientNames(engine: Bool) async throws {
@@ -260,7 +260,7 @@ import Testing
         }
     }
 
-    /// Somebody was told of version 2; the loops of Edge have not heard of it yet.
+    /// Asks after another client was told of version 2, which the loops of Edge do not know yet.
     @Test(arguments: [true, false], ["state?", "poll?wait=20s&have=1&", "events?have=1&"])
     func whatWasAnnouncedIsSeenByEveryRequestAfterIt(engine: Bool, path: String) async throws {
         let (told, hold) = (Flag(), Flag())
@@ -298,6 +298,6 @@ final class Flag: Sendable {
 }
 
 extension String {
-    /// How often `part` occurs.
+    /// Number of times that `part` occurs.
     func components(of part: String) -> Int { ranges(of: part).count }
 }

@@ -69,7 +69,7 @@ final class TLSWire {
 
     func sayGoodbye() { SSL_shutdown(raw) }
 
-    /// What the server showed, in DER.
+    /// Certificate that the server showed, in DER.
     var certificate: [UInt8] {
         var bytes: UnsafeMutablePointer<UInt8>?
         let count = i2d_X509(SSL_get_peer_certificate(raw), &bytes)

@@ -7,7 +7,7 @@ struct Transcript {
     /// True when the terminating chunk was seen.
     let isEnded: Bool
     let outputs: [SSEParser.Output]
-    /// How many whole chunks there were; every event is one.
+    /// Number of whole chunks; every event is one.
     let chunks: Int
 
     init(_ bytes: [UInt8]) throws {

@@ -7,7 +7,7 @@ import Testing
 /// AssignmentService and nodes on real members: nodes that come, stop, die; members that die.
 @Suite(.serialized, .enabled(if: Members.program != nil, "\(Members.advice)"))
 struct EtcdAssignmentsTests {
-    /// What a node has.
+    /// Assignments that a node has.
     private final class Owned: Sendable {
         private let state = Mutex<[String: AssignmentLease.Token]>([:])
 
@@ -54,7 +54,7 @@ struct EtcdAssignmentsTests {
             end()
         }
 
-        /// As a daemon stops.
+        /// Stops as a daemon does.
         func stop() async {
             assignments.stop()
             await work.value
@@ -119,7 +119,7 @@ struct EtcdAssignmentsTests {
         a.end()
     }
 
-    /// While members die one after the other no assignment is lost: leases outlive them.
+    /// Kills one member after the other: no assignment is lost, because leases outlive members.
     @Test(.timeLimit(.minutes(5))) func dutiesOutliveMembers() async throws {
         let members = try Members(3, network: 32)
         let client = try EtcdClient(members.configuration, on: MultiThreadedEventLoopGroup.singleton)

@@ -74,7 +74,7 @@ import Testing
         member.end()
     }
 
-    /// In the caller's task.
+    /// Calls in the caller's task.
     private func call(_ client: EtcdClient, isCancelled: Bool) async -> EtcdFailure? {
         #expect(isCancelled)
         do throws(EtcdFailure) {

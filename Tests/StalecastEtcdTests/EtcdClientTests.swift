@@ -30,7 +30,7 @@ struct EtcdClientTests {
         }
     }
 
-    /// What a client says that cannot put.
+    /// Problem that a client reports which cannot put.
     private func problem(_ client: EtcdClient) async -> String {
         defer { client.close() }
         do throws(EtcdFailure) { try await put(client) } catch {
@@ -129,7 +129,7 @@ struct EtcdClientTests {
         #expect(tried <= 1 + Int((ContinuousClock.now - begin) / .seconds(1)), "\(tried) sign-ins of 100 calls")
     }
 
-    /// At once with another password, in spite of the pause, and one for all that wait.
+    /// Signs in at once with another password, in spite of the pause, and once for all that wait.
     private func eachSignInIsForAll(_ client: EtcdClient) async throws {
         try await withThrowingTaskGroup { calls in
             for _ in 0..<50 { calls.addTask { try await put(client) } }

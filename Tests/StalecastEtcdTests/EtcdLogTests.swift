@@ -164,7 +164,7 @@ struct EtcdLogTests {
         return (0..<1_500_000).map { _ in UInt8.random(in: 0...255, using: &random) }
     }
 
-    /// What removes contents, and who is about to need one at that moment: an append finds all pieces or does not land.
+    /// Removes contents while a publish is about to need one: an append finds all pieces or does not land.
     @Test(.timeLimit(.minutes(5))) func aContentGoesOnlyWhenNobodyNeedsIt() async throws {
         let members = try Members(1, network: 6)
         let client = try client(members)
@@ -334,7 +334,7 @@ struct EtcdLogTests {
         #expect(entries.map(\.publish) == acknowledged)
     }
 
-    /// Of a migration that was cut off nothing stays when another is begun, of a shorter store say.
+    /// Leaves nothing of a migration that was cut off when another is begun, of a shorter store say.
     @Test(.timeLimit(.minutes(5))) func whatWasNotFoundedIsNoPartOfAnotherLog() async throws {
         let members = try Members(1, network: 29)
         let client = try client(members)

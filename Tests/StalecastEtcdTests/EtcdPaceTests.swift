@@ -1,7 +1,7 @@
 import StalecastEtcd
 import Testing
 
-/// How long a call to etcd may take.
+/// Tests how long a call to etcd may take.
 @Suite struct EtcdPaceTests {
     private func pace(_ times: [Duration], most: Duration = .seconds(10)) -> EtcdPace {
         var pace = EtcdPace(least: .milliseconds(1500), most: most)

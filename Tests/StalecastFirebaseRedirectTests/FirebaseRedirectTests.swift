@@ -8,7 +8,7 @@ import StalecastFirebaseRedirect
     import FoundationNetworking
 #endif
 
-/// As Firebase's SDK asks: with Google's addresses, through a session of its own.
+/// Asks as Firebase's SDK does: with Google's addresses, through a session of its own.
 @Suite(.serialized) struct FirebaseRedirectTests {
     private static let stream = "https://firebaseremoteconfigrealtime.googleapis.com/v1/projects/1/namespaces/firebase"
 

@@ -11,7 +11,7 @@ import Testing
             + [UInt8](repeating: 1, count: length)
     }
 
-    /// How many frames pass, cut into pieces of so many bytes.
+    /// Number of frames that pass, cut into pieces of so many bytes.
     private static func passing(_ frame: [UInt8], piece: Int = .max, credit: Int = 0) -> Int {
         var budget = FrameBudget(at: 0)
         _ = budget.take(preface, at: 0)

@@ -2,7 +2,7 @@ import StalecastHTTP
 import StalecastWire
 import Testing
 
-/// What proxies say of their clients, in front of a connection and in a request.
+/// Tests what proxies say of their clients, in front of a connection and in a request.
 @Suite struct ProxyTests {
     private static let signature: [UInt8] = Array("\r\n\r\n\0\r\nQUIT\n".utf8)
 

@@ -50,8 +50,8 @@ import Testing
         #expect(batch.skipped.isEmpty && batch.before == 0)
     }
 
-    /// Whatever came while the shard was busy, a subscriber that was current before ends at the newest of each topic,
-    /// in order, and nothing is counted neither as kept nor as skipped.
+    /// Checks that a subscriber that was current ends at the newest of each topic, in order, and nothing is counted
+    /// neither as kept nor as skipped, whatever came while the shard was busy.
     @Test(arguments: 0..<30)
     func everyMessageIsKeptOrSkippedAndTheNewestIsKept(seed: UInt64) {
         var random = SeededRandom(seed: seed)

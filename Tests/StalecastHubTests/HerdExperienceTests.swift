@@ -6,7 +6,7 @@ import Testing
 @Suite struct HerdExperienceTests {
     private let herd = HerdWindow(budget: 100)
 
-    /// What one version brought: `fetches` answers within its herd's time.
+    /// Loads one version: `fetches` answers within its herd's time.
     private func load(
         _ sequence: CommitSequence, fetches: Int, seconds: Double = 0.001, windowMs: Int = 10_000,
         refusals: [Int] = [], idle: Int = 0
@@ -18,7 +18,7 @@ import Testing
         return load
     }
 
-    /// After its herd's time.
+    /// Time after the herd's.
     private let later: UInt64 = 60_000_000_000
 
     private func window(_ experience: HerdExperience, _ subscribers: Int) -> Int {

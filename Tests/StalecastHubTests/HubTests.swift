@@ -12,7 +12,7 @@ final class Sequences: Sendable {
 }
 
 @Suite struct HubTests {
-    /// In a cluster a pause of a release has a sequence, which a client may bring from another node.
+    /// Passes a release's pause, which has a sequence in a cluster: a client may bring it from another node.
     @Test func aCommitThatNoClientIsToldOfIsNoCursorOfTheFuture() {
         let hub = Hub(board: .make([.make(1), .make(2)]))
         let heard = Sequences()

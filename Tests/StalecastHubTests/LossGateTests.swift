@@ -14,7 +14,7 @@ import StalecastHub
         var streams = 1
         /// Share of a stream's chance to end for good in a round.
         var base = 0.005
-        /// What a told stream's chance has more, once.
+        /// Chance that a told stream has more, once.
         var harm = 0.0
         /// Share of the addresses that are told.
         var stage = 0.01

@@ -57,7 +57,7 @@ import Testing
         #expect(crowd.clients().lost == 1 && crowd.book.propagation(of: .demo)?.state == .converged)
     }
 
-    /// After a restart it may have the version and not have said so.
+    /// Restarts: the client may have the version and not have said so.
     @Test func aClientThatSaidNothingAfterARestartIsNotLost() {
         let crowd = Crowd()
         crowd.book.resume(.make(7), on: [crowd.hub.board.push])

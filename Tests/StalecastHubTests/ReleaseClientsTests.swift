@@ -67,7 +67,7 @@ private let address: RolloutTracker.Address = (key: 0, isLimited: false)
             lines[other][node] = []
         }
 
-        /// Until no node has anything to tell.
+        /// Runs until no node has anything to tell.
         mutating func settle() {
             var before = -1
             while before != told || lines.contains(where: { !$0.allSatisfy(\.isEmpty) }) {

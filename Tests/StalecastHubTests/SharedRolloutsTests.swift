@@ -10,7 +10,7 @@ private let address: RolloutTracker.Address = (key: 0, isLimited: false)
 
 private func client(_ name: String) -> ClientIdentity { ClientIdentity(name)! }
 
-/// What nodes tell each other of how versions come to clients, over records in memory.
+/// Tests what nodes tell each other of how versions come to clients, over records in memory.
 @Suite(.timeLimit(.minutes(5))) struct SharedRolloutsTests {
     /// A node with one loop, which shares when it is told to.
     private final class Node: Sendable {
@@ -196,7 +196,7 @@ private func client(_ name: String) -> ClientIdentity { ClientIdentity(name)! }
         #expect(rest.webhooks == nil && rest.release == nil && rest.statuses.isEmpty)
     }
 
-    /// Whatever other programs write, and clients in any number.
+    /// Shares clients in any number, beside records that other programs write.
     @Test func manyClientsAreToldInFewRecords() async throws {
         let records = MemoryRecords()
         let (a, b) = try await Self.pair(records)

@@ -73,7 +73,7 @@ import Testing
     }
 }
 
-/// What names in a request mean.
+/// Tests the meaning of names in a request.
 @Suite struct SubscriptionTests {
     private static let other = Scope(project: try! ProjectID("other"), namespace: .firebase)
     private static let bindings = [
@@ -192,8 +192,8 @@ import Testing
         #expect(cache.encodedMessage(for: debt, on: board) === cache.encodedMessage(for: debt, on: board))
     }
 
-    /// Whatever is announced and wherever a subscriber stands, what it is owed ends at the newest of each line, never
-    /// repeats what it has, and is in order.
+    /// Checks that what a subscriber is owed ends at the newest of each line, never repeats what it has, and is in
+    /// order, whatever is announced and wherever it stands.
     @Test(arguments: 0..<50)
     func whatIsOwedConvergesFromAnyCursor(seed: UInt64) {
         var random = SeededRandom(seed: seed)

@@ -3,7 +3,7 @@ import StalecastTestSupport
 import StalecastWire
 import Testing
 
-/// What servers and senders answer the load's clients costs in proportion to its length.
+/// Tests that answers to the load's clients cost in proportion to their length.
 @Suite struct DoublingTests {
     private static let head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
     private static let answers = [

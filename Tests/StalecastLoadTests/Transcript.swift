@@ -1,6 +1,6 @@
 import StalecastLoad
 
-/// What Edge writes, in parts.
+/// Parts of what Edge writes.
 enum Transcript {
     static let head = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
     static let beginning = "retry: 3211\n: stalecast\n\n"
@@ -20,7 +20,7 @@ enum Transcript {
         "\(String(payload.utf8.count, radix: 16))\r\n\(payload)\r\n"
     }
 
-    /// The same payload in chunks of `size` bytes.
+    /// Payload in chunks of `size` bytes.
     static func rechunked(_ payload: String, size: Int) -> String {
         let bytes = Array(payload.utf8)
         return stride(from: 0, to: bytes.count, by: size)

@@ -1,7 +1,7 @@
 import CCurl
 import Testing
 
-/// How the handles of an engine share the connections that it keeps.
+/// Tests how the handles of an engine share the connections that it keeps.
 @Suite struct KeptConnectionTests {
     /// Opens a connection to each of so many hosts, spread unevenly over the handles.
     ///

@@ -26,7 +26,7 @@ import Testing
         #expect(error?.description.contains("secret") == false)
     }
 
-    /// What to write instead depends on the part.
+    /// Advises what to write instead, which depends on the part.
     @Test(arguments: [
         ("https://münchen.example/x?token=geheim", "Punycode"), ("https://user:geheim@münchen.example", "Punycode"),
         ("http://a b/", "blanks or control characters in its host"), ("http://a/é b", "%C3%A9"),

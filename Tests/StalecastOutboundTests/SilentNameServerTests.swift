@@ -70,7 +70,7 @@ struct SilentNameServerTests {
         }
     }
 
-    /// With every thread taken by names that are gone, this one would not be answered within its time.
+    /// Asks for a name that would not be answered in time if names that are gone took every thread.
     @Test(.timeLimit(.minutes(5))) func aNameThatWasAnsweredIsNotHeldUpByNamesThatAreNot() async throws {
         let hosts = try String(contentsOfFile: "/etc/hosts", encoding: .utf8)
         defer { try? hosts.write(toFile: "/etc/hosts", atomically: false, encoding: .utf8) }

@@ -5,7 +5,7 @@ import Testing
 
 /// The driver of assignments over records in memory; times of leases stand still unless the test moves them.
 @Suite(.timeLimit(.minutes(5))) struct AssignmentServiceTests {
-    /// What a node's worker was told, and a gate before its `finish` ends.
+    /// Orders that a node's worker got, and a gate before its `finish` ends.
     private final class Work: Sendable {
         private let state = Mutex((owned: [String: AssignmentLease.Token](), lost: [String](), isOpen: true))
 

@@ -64,7 +64,7 @@ import Testing
         #expect(!nodes.isStable(for: .seconds(10), now: .seconds(39)), "what may leave again gets nothing back at once")
     }
 
-    /// It still lives, until it has drained: others take its assignments meanwhile.
+    /// Lets a node leave that still lives until it has drained: others take its assignments meanwhile.
     @Test func dutiesOfANodeThatLeavesAreTaken() {
         var leaving = NodeRecord()
         leaving.isLeaving = true

@@ -4,7 +4,7 @@ import StalecastTestSupport
 /// Nodes that share assignments through a store: requests and answers that are late or lost, reads of yesterday, cuts,
 /// restarts, clean stops. A step is 100 ms.
 final class AssignmentWorld {
-    /// What is done wrong, so that the world must show it.
+    /// Mistake that is made on purpose, so that the world must show it.
     enum Bug: CaseIterable {
         /// The lease is counted from the answer's arrival, or not at all.
         case countedFromArrival, notCounted

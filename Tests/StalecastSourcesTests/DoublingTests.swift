@@ -3,7 +3,7 @@ import StalecastTestSupport
 import StalecastWire
 import Testing
 
-/// What origins serve, and what strangers post to `triggers`, costs in proportion to its length.
+/// Tests that what origins serve, and what strangers post to `triggers`, costs in proportion to its length.
 @Suite struct DoublingTests {
     @Test(arguments: [
         GrowingText("-\n"), GrowingText("a,", after: "[", before: "a]"), GrowingText("k#: v\n"),

@@ -374,8 +374,8 @@ import Testing
         #expect(names.contains { $0.hasPrefix("webhooks.sqlite.before-restore-") && $0.hasSuffix("-wal") })
     }
 
-    /// Between the two renames, and before the new store has its name, a start refuses; the restore can be run again,
-    /// and the replaced pair is a whole store.
+    /// Cuts off between the two renames, and before the new store has its name: a start refuses, the restore can be run
+    /// again, and the replaced pair is a whole store.
     @Test(arguments: [true, false]) func aRestoreThatWasCutOffIsNoticedAndRepeated(hasLog: Bool) async throws {
         let store = try TemplateStore.make(directory)
         try await store.put(1...2)

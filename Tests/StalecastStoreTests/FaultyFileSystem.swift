@@ -23,7 +23,7 @@ enum FaultyFileSystem {
     }
 
     fileprivate struct State {
-        /// By the address of SQLite's file: its path, and the address of the system's methods.
+        /// Paths and the system's methods, by the address of SQLite's file.
         var files: [UInt: (path: String, methods: UInt)] = [:]
         var faults: [String: Fault] = [:]
         var synchronized: [String: [UInt8]] = [:]
@@ -41,16 +41,16 @@ enum FaultyFileSystem {
     static func arm(_ path: String, _ fault: Fault) { state.withLock { $0.faults[path] = fault } }
     static func disarm(_ path: String) { state.withLock { $0.faults[path] = nil } }
 
-    /// What the file holds after a power cut now; nil when it was never opened.
+    /// Bytes that the file holds after a power cut now; nil when it was never opened.
     static func afterPowerCut(_ path: String) -> [UInt8]? { state.withLock { $0.synchronized[path] } }
 
-    /// How often the file was synchronised.
+    /// Number of times that the file was synchronised.
     static func syncs(_ path: String) -> Int { state.withLock { $0.syncs[path] ?? 0 } }
 
-    /// How often the file was written to.
+    /// Number of times that the file was written to.
     static func writes(_ path: String) -> Int { state.withLock { $0.writes[path] ?? 0 } }
 
-    /// How many bytes of the file SQLite read since it was first opened.
+    /// Number of the file's bytes that SQLite read since it was first opened.
     static func bytesRead(_ path: String) -> Int { state.withLock { $0.bytesRead[path] ?? 0 } }
 
     private static let installed: Bool = {

@@ -109,7 +109,7 @@ private final class HeldWriter: Sendable {
     private let gate = DispatchSemaphore(value: 0)
     private let sequences = Mutex<[CommitSequence]>([])
 
-    /// In the order of announcements.
+    /// Sequences in the order of announcements.
     var announced: [CommitSequence] { sequences.withLock { $0 } }
 
     init(_ store: TemplateStore) {

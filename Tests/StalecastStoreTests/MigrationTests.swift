@@ -6,7 +6,7 @@ import Testing
 
 /// Stores as former releases left them are opened, whichever it was. The texts are history: they never change.
 @Suite struct MigrationTests {
-    /// What each release's migration made.
+    /// Tables that each release's migration made.
     private static let history = [
         """
         CREATE TABLE grdb_migrations (identifier TEXT NOT NULL PRIMARY KEY);

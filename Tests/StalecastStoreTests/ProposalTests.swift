@@ -5,7 +5,7 @@ import StalecastTestSupport
 import StalecastWire
 import Testing
 
-/// What is proposed waits, survives, and becomes a version once, over the version it was made over.
+/// Tests that a proposal waits, survives, and becomes a version once, over the version it was made over.
 @Suite struct ProposalTests {
     private let directory: TemporaryDirectory
     private let clock = TestClock()

@@ -133,7 +133,7 @@ import Testing
         #expect(try await store.rollBack(releaseOf: .demo, ReleaseDecision(by: "a")).template.greeting == "3")
     }
 
-    /// What `kill -9` leaves is a copy of the files at any moment: version and release are in it together, or neither.
+    /// Copies the files at any moment, as `kill -9` leaves them: version and release are in it together, or neither.
     @Test func versionAndReleaseAreOneTransaction() async throws {
         let store = try TemplateStore.make(directory, clock: clock)
         try await store.put("1")

@@ -4,7 +4,7 @@ import StalecastTestSupport
 import StalecastWire
 import Testing
 
-/// Who sent what stays for a while, without ever growing.
+/// Tests that messages and their senders stay for a while, without ever growing.
 @Suite struct SentMessageTests {
     private let ada = Proposal.Person(principal: "key:ada", user: UpdateUser(name: "Ada"))
 
@@ -14,7 +14,7 @@ import Testing
             target: "PUSH_RC", keys: ["a"], sender: ada)
     }
 
-    /// Nobody publishes meanwhile, so nothing else empties the write-ahead log.
+    /// Publishes nothing meanwhile, so nothing else empties the write-ahead log.
     @Test func theNewestStayAndTheLogIsEmptied() async throws {
         let directory = try TemporaryDirectory()
         var configuration = StoreConfiguration.make(directory)

@@ -29,7 +29,7 @@ final class TestClock: Sendable {
     }
 }
 
-/// What a store said, in order.
+/// Lines that a store logged, in order.
 final class LogLines: Sendable {
     private let notices = Mutex<[TemplateStore.LogLine]>([])
 
@@ -39,7 +39,7 @@ final class LogLines: Sendable {
 }
 
 extension StoreConfiguration {
-    /// For a test: no minimum of free space, a clock that stands still.
+    /// Configuration for a test: no minimum of free space, a clock that stands still.
     static func make(_ directory: TemporaryDirectory, clock: TestClock = TestClock()) -> StoreConfiguration {
         var configuration = StoreConfiguration(directory: directory.path)
         configuration.minFreeBytes = 0

@@ -3,7 +3,7 @@ import StalecastWire
 import StalecastTestSupport
 import Testing
 
-/// Whatever the template and the request: no crash, and no evaluation of more steps than its budget has.
+/// Tests that no template and request crash, and that no evaluation takes more steps than its budget has.
 @Suite struct EvaluationFuzzTests {
     private static let pieces = [
         "a", "é", ".", "*", "+", "?", "{2}", "{0,9}", "{1000}", "(", ")", "(?:", "(?i)", "|", "[", "]", "[^", "-", "^",

@@ -149,7 +149,7 @@ import Testing
         #expect(CompiledTemplate(template).explain(context).conditions.first?.reason == reason)
     }
 
-    /// With what decided, and with those that the app decides itself.
+    /// Shows what decided each, also those that the app decides itself.
     @Test func everyParameterSaysWhatDecidedIt() {
         let template = Template(
             conditions: [

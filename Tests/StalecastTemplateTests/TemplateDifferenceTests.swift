@@ -138,7 +138,7 @@ import Testing
         #expect(text.contains(#"default: {"text":""}"#) && text.contains(#"default: "[not json""#), "\(text)")
     }
 
-    /// Of two JSON texts what differs inside them; of one that only looks like it, the whole.
+    /// Shows what differs inside two JSON texts; of one that only looks like it, the whole.
     @Test(arguments: [
         (
             #"{"paywall":{"title":"Plus","price":4.99},"pages":[1,2]}"#,

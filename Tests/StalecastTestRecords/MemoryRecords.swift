@@ -56,7 +56,7 @@ package final class MemoryRecords: SharedRecords {
         }
     }
 
-    /// To a snapshot, as a restore does: its revisions are given again.
+    /// Goes back to a snapshot, as a restore does: its revisions are given again.
     package func restore(_ snapshot: [SharedRecord], revision: Int64) {
         state.withLock { state in
             state.records = [:]

@@ -4,13 +4,13 @@ import Synchronization
 /// A program that runs beside a test, by `posix_spawn` and `waitpid`. Foundation's `Process` hears of an end by a descriptor
 /// that other programs inherit when they begin at the same moment, and then waits for the ends of those.
 package final class ChildProcess: Sendable {
-    /// What `posix_spawn` says.
+    /// Error that `posix_spawn` returns.
     package struct CannotStart: Error { package let code: Int32 }
 
     private let pid: pid_t
     private let status = Mutex<Int32?>(nil)
 
-    /// Without input; what it writes is lost.
+    /// Starts a process without input.
     ///
     /// - Parameters:
     ///   - environment: nil takes the test's.

@@ -5,7 +5,7 @@ import Foundation
 package enum GoldenTranscript: String {
     /// Server-sent events: after an unknown cursor, for a known and an unknown topic; two versions live.
     case events = "events.txt"
-    /// The same of a long-poll.
+    /// Transcript of a long-poll.
     case poll = "poll.json"
     /// A Firebase invalidation stream that knew nothing.
     case invalidations = "invalidations.txt"

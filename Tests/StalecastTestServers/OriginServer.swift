@@ -6,12 +6,12 @@ package final class OriginServer: Sendable {
     package struct Request: Sendable {
         package let method: String
         package let target: String
-        /// By lower-case name.
+        /// Header fields by lower-case name.
         package let headers: [String: String]
         package let body: String
     }
 
-    /// What is sent, byte for byte.
+    /// Bytes that are sent, and how.
     package struct Reply: Sendable {
         package var bytes: [UInt8]
         /// Closes after it; else the connection goes on.

@@ -1,4 +1,4 @@
-/// What will happen, in the order of time, and of being said.
+/// Events to come, in the order of time, and of being said.
 package struct EventQueue {
     private struct Event {
         let at: Duration

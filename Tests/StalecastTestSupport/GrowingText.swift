@@ -14,7 +14,7 @@ package struct GrowingText: Sendable, CustomStringConvertible {
         pieces = piece.split(separator: "#", omittingEmptySubsequences: false)
     }
 
-    /// How it begins, for the name of a test's case.
+    /// Begin of the text, for the name of a test's case.
     package var description: String { String((head + pieces.joined(separator: "#")).prefix(40)) }
 
     /// - Parameter size: bytes, about.

@@ -3,7 +3,7 @@ import StalecastWebhooks
 import StalecastWire
 import Testing
 
-/// What strangers sign with, and what owners register, costs in proportion to its length.
+/// Tests that strangers' signatures and owners' registrations cost in proportion to their length.
 @Suite struct DoublingTests {
     @Test(arguments: [
         GrowingText("v1, "), GrowingText("v1,AAAA "), GrowingText(" "), GrowingText(","),

@@ -2,7 +2,7 @@ import StalecastTestSupport
 import StalecastWire
 import Testing
 
-/// What both ends read takes time in proportion to its length.
+/// Tests that what both ends read takes time in proportion to its length.
 @Suite struct DoublingTests {
     // MARK: The measure itself
 
@@ -19,7 +19,7 @@ import Testing
         }
     }
 
-    /// Of a parser that is linear but for a small part.
+    /// Measures a parser that is linear but for a small part.
     @Test func quadraticWorkBesideLinearWorkIsFound() {
         var steps: UInt64 = 0
         #expect(throws: NotLinear.self) {

@@ -185,7 +185,7 @@ import Testing
 }
 
 extension SSEParserTests {
-    /// Whatever the pieces it arrives in.
+    /// Parses the transcript in pieces of any size.
     @Test(arguments: [1, 7, 64, 10_000]) func theGoldenTranscriptIsTheseEvents(piece: Int) throws {
         let epoch = "abcdefghijklmnopqrstuvwxyz"
         var rest = Array(try GoldenTranscript.events.text().utf8)[...]

@@ -21,7 +21,7 @@ import Testing
         #expect(try holds(condition, topics) == expected)
     }
 
-    /// With the usual precedence the first would be true for `a` alone, and the second false for `a` and `c`.
+    /// Rejects the usual precedence: the first would be true for `a` alone, and the second false for `a` and `c`.
     @Test func operatorsAreTakenFromLeftToRight() throws {
         #expect(try !holds("'a' in topics || 'b' in topics && 'c' in topics", "a"))
         #expect(try holds("'a' in topics || 'b' in topics && 'c' in topics", "a c"))

@@ -43,7 +43,7 @@ import Testing
         }
     }
 
-    /// Of a cache file, and of an app.
+    /// Numbers of a cache file, and of an app.
     @Test(arguments: boundaryNumbers) func anyDateIsATime(number: String) async throws {
         guard let seconds = TimeInterval(number) else { return }
         let date = Date(timeIntervalSinceReferenceDate: seconds)

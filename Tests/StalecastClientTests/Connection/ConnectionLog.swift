@@ -2,7 +2,7 @@ import Foundation
 import StalecastClient
 import Synchronization
 
-/// What a connection reported, in order.
+/// Events that a connection reported, in order.
 final class ConnectionLog: Sendable {
     private let log = Mutex<[ConnectionEvent]>([])
 

@@ -3,7 +3,7 @@ import StalecastClient
 import StalecastTestSupport
 import Testing
 
-/// What servers answer costs an app in proportion to its length.
+/// Tests that a server's answers cost an app in proportion to their length.
 @Suite struct DoublingTests {
     private static let url = URL(string: "http://127.0.0.1:1")!
 

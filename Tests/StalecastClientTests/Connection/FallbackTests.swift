@@ -2,7 +2,7 @@ import Foundation
 import StalecastClient
 import Testing
 
-/// When no stream comes through, long-poll does; and Firebase's own stream.
+/// Tests long-poll when no stream comes through; and Firebase's own stream.
 @Suite struct FallbackTests {
     private let log = ConnectionLog()
 

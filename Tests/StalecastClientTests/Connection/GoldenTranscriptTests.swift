@@ -8,7 +8,7 @@ import Testing
     private static let epoch = "abcdefghijklmnopqrstuvwxyz"
     private let log = ConnectionLog()
 
-    /// Without the connection's own states.
+    /// Events without the connection's own states.
     private var told: [ConnectionEvent] {
         log.events.filter { if case .state = $0 { false } else { true } }
     }

@@ -1,7 +1,7 @@
 import StalecastClient
 import Testing
 
-/// How long a connection waits, and which transport it thinks worth trying.
+/// Tests how long a connection waits, and which transport it thinks worth trying.
 @Suite struct ReconnectScheduleTests {
     private let broken = LinkLoss(.broken, "connection refused")
 

@@ -7,7 +7,7 @@ final class StreamServer: Sendable {
     final class Peer: Sendable {
         /// `GET /path HTTP/1.1`.
         let line: String
-        /// By lower-case name.
+        /// Header fields by lower-case name.
         let headers: [String: String]
         let body: String
         private let descriptor: Int32
@@ -120,7 +120,7 @@ final class StreamServer: Sendable {
     private let script: @Sendable (Peer, Int) -> Void
 
     var url: URL { URL(string: "http://127.0.0.1:\(port)")! }
-    /// In the order of their requests.
+    /// Peers in the order of their requests.
     var peers: [Peer] { arrived.withLock { $0 } }
 
     /// - Parameter script: called with each request and how many came before it, on one thread after the other.

@@ -3,7 +3,7 @@ import StalecastClient
 import Synchronization
 import Testing
 
-/// What an app's subscriptions say to a server, and what becomes of topics that it does not have.
+/// Tests what an app's subscriptions say to a server, and what becomes of topics that it does not have.
 @Suite struct SubscriptionTests {
     private let values = LocalConfigServer(values: ["a": "1"])
     private let directory = scratchDirectory()

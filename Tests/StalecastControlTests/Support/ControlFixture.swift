@@ -25,7 +25,7 @@ struct ControlFixture: Sendable {
     let tally: ControlTally
     let stop: @Sendable () async -> Void
 
-    /// What `messages:send` handed on.
+    /// Messages that `messages:send` handed on.
     final class SentMessages: Sendable {
         private let messages = Mutex<[DataMessage]>([])
         var all: [DataMessage] { messages.withLock { $0 } }

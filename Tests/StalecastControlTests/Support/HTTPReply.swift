@@ -3,7 +3,7 @@ import StalecastWire
 /// An HTTP answer taken apart, strictly enough that a malformed one fails a test.
 struct HTTPReply: Sendable {
     let status: Int
-    /// By lower-case name.
+    /// Header fields by lower-case name.
     let headers: [String: String]
     let body: [UInt8]
 

@@ -21,7 +21,7 @@ final class ScriptedSource: TemplateSource {
     var polls: Int { state.withLock(\.polls) }
     var forgotten: Int { state.withLock(\.forgotten) }
 
-    /// What every look shows from now on.
+    /// Sets what every look shows from now on.
     func show(_ poll: OriginPoll) { state.withLock { $0.poll = poll } }
     func show(_ value: String, version: VersionNumber? = nil) { show(.seen(.greeting(value, version: version))) }
     /// Every look waits for this first.
@@ -73,7 +73,7 @@ final class FreshStore: Sendable {
     var adopted: [StoredVersion] { committed.versions.withLock { $0 } }
 }
 
-/// What a watcher reported, in order.
+/// Reports of a watcher, in order.
 final class Reports: Sendable {
     private let reports = Mutex<[SourceWatcher.Report]>([])
     var all: [SourceWatcher.Report] { reports.withLock { $0 } }

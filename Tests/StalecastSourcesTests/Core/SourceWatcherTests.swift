@@ -9,7 +9,7 @@ import Testing
     private let fresh: FreshStore
     private let reports = Reports()
     private static let scope = Scope(project: .demo, namespace: .firebase)
-    /// So long that only triggers make a look in a test's time.
+    /// Interval so long that only triggers make a look in a test's time.
     private static let seldom = PollSchedule(interval: .seconds(3600))
     private static let often = PollSchedule(interval: .milliseconds(20), longestPause: .milliseconds(20))
 
@@ -220,7 +220,7 @@ import Testing
         #expect(seen.age(at: look + .seconds(2)) == .seconds(2))
     }
 
-    /// In a cluster the same watcher runs again when its duty comes back.
+    /// Cancels a watcher: in a cluster the same one runs again when its assignment comes back.
     @Test func whatWasNotAdoptedAtTheEndIsSeenAgain() async throws {
         source.show("a")
         // Ends when the watcher's task is cancelled, as the wait at a fence does.

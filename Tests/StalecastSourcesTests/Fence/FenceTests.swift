@@ -129,7 +129,7 @@ import Testing
         #expect(probes == 3)
     }
 
-    /// What was published right after it is seen instead: it will never be there.
+    /// Shows what was published right after the goal: the goal itself will never be there.
     @Test func aGoalThatWasOvertakenIsNotWaitedFor() async throws {
         let (byTag, tags) = try await Self.verdict(.etag, version: nil, etag: "\"goal\"") { probe, _ in
             .json("{}", ["ETag: \(probe < 3 ? "\"old\"" : "\"newer\"")"])

@@ -200,7 +200,7 @@ import Testing
         }
     }
 
-    /// Else the look would go on for ever, and the source would seem to be well.
+    /// Ends the look, which else would go on for ever, and the source would seem to be well.
     @Test func aFileThatChangesWhileItIsReadIsAProblemAfterAWhile() async throws {
         let watch = try #require(FileWatch())
         let path = folder.file("t.json")

@@ -137,7 +137,7 @@ import Testing
         await a.end()
     }
 
-    /// What it kept while it lived says where its successor begins.
+    /// Kills an owner: what it kept while it lived says where its successor begins.
     @Test func anOwnerDies() async throws {
         try await OriginServer.serving({ _ in .status(204) }) { server in
             let webhook = try DeliveryFixture.webhook(server.url, mode: .all)
@@ -228,7 +228,7 @@ import Testing
         }
     }
 
-    /// With its own timeout it would not fit into a lease, and never begin.
+    /// Cuts a timeout with which an attempt would not fit into a lease, and never begin.
     @Test func aLongAttemptIsCutShorter() async throws {
         try await OriginServer.serving({ _ in .status(204) }) { server in
             let limits = WebhookLimits(timeout: .seconds(60))

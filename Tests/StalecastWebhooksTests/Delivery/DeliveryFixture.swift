@@ -247,7 +247,7 @@ struct PlainFormatter: AttemptFormatter {
 }
 
 extension OriginServer {
-    /// In the order of arrival, like the versions below.
+    /// Bodies in the order of arrival, like the versions below.
     var bodies: [String] { requests.map(\.body) }
     var versions: [Int64] { requests.compactMap(\.version) }
 

@@ -7,7 +7,7 @@ import Testing
 
 /// A database of a former release is read as it was left.
 @Suite struct DeliveryMigrationTests {
-    /// As release migrations 1 and 2 left it.
+    /// Schema as release migrations 1 and 2 left it.
     private static let schema = """
         CREATE TABLE grdb_migrations (identifier TEXT NOT NULL PRIMARY KEY);
         INSERT INTO grdb_migrations VALUES ('1'), ('2');

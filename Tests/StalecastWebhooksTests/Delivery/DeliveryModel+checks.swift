@@ -1,7 +1,7 @@
 import StalecastWebhooks
 import StalecastWire
 
-/// What must be so.
+/// Checks of what must be so.
 extension DeliveryModel {
     func short(_ id: WebhookID) -> String { String(id.description.suffix(4)) }
 
@@ -129,7 +129,7 @@ extension DeliveryModel {
         if below(3) == 0 { flush() }
     }
 
-    /// When nothing happens any more and everybody answers, everybody has what is newest.
+    /// Ends the run: all receivers answer, and each has what is newest.
     mutating func end() {
         note("the end")
         isEnding = true
@@ -183,7 +183,7 @@ extension DeliveryModel {
 }
 
 extension DeliveryImage {
-    /// As the database does it.
+    /// Applies an entry as the database does.
     mutating func apply(_ entry: JournalEntry) {
         switch entry {
         case .lane(let id, let scope, let record):

@@ -4,7 +4,7 @@ import StalecastTestSupport
 import StalecastWebhooks
 import StalecastWire
 
-/// What happens.
+/// Steps that a run takes.
 extension DeliveryModel {
     mutating func step() {
         switch below(101) {
@@ -123,7 +123,7 @@ extension DeliveryModel {
         }
     }
 
-    /// Nobody answers well for hours.
+    /// Lets no receiver answer well for hours.
     mutating func outage() {
         note("an outage")
         for _ in 0..<60 {
@@ -211,7 +211,7 @@ extension DeliveryModel {
         state.owe(webhook.id, scope, Set(own.values).sorted(), isStored: true, at: now.monotonic)
     }
 
-    /// What was given up may be given up once more.
+    /// Allows the letters of a lane to be given up once more.
     mutating func forgive(_ id: WebhookID, _ scope: Scope) {
         flush()
         repeatable.formUnion(letters.keys.filter { $0.key == Key(webhook: id, scope: scope) })

@@ -51,19 +51,19 @@ struct DeliveryModel {
     var epoch = 0
     var webhooks: [Webhook] = []
     var routes: [TopicBinding] = []
-    /// What is durable, and what is not yet, in the groups that are written together.
+    /// Entries that are durable, and those that are not yet, in the groups that are written together.
     var image = DeliveryImage()
     var pending: [[JournalEntry]] = []
     var letters: [Letter: CommitSequence] = [:]
     var pendingLetters: [Letter] = []
-    /// Those that were asked for once more.
+    /// Letters that were asked for once more.
     var repeatable: Set<Letter> = []
     var attempts: [DeliveryState.Attempt] = []
     var cancelled: Set<UInt64> = []
     var reads: [(id: UInt64, scope: Scope, after: CommitSequence)] = []
     var tracks: [Key: Track] = [:]
     var patience: [WebhookID: UInt64] = [:]
-    /// When it began to fail, by ``running``.
+    /// Times when webhooks began to fail, by ``running``.
     var failing: [WebhookID: UInt64] = [:]
     var urls = 0
     var problems: [String] = []

@@ -10,7 +10,7 @@ import Testing
     private static let first = environment["STALECAST_MODEL_SEED"].flatMap { UInt64($0) } ?? 1
     private static let steps = 120
 
-    /// What went wrong, and the last steps before it; nil when nothing did.
+    /// Failure and the last steps before it; nil when nothing went wrong.
     private static func failure(of seed: UInt64) -> String? {
         var model = DeliveryModel(seed: seed)
         for _ in 0..<steps where model.problems.isEmpty { model.step() }

@@ -3,7 +3,7 @@ import StalecastWebhooks
 import StalecastWire
 import Testing
 
-/// What operators do and are told.
+/// Tests what operators do and are told.
 @Suite struct DeliveryOperationsTests {
     @Test func recoveryIsTold() async throws {
         let repaired = Gate()

@@ -8,7 +8,7 @@ import StalecastWebhooks
 import StalecastWire
 import Testing
 
-/// How hostile and polite answers are taken.
+/// Tests how hostile and polite answers are taken.
 @Suite struct DeliveryOutcomeTests {
     @Test func aRedirectIsAFailureAndItsTargetIsNotAsked() async throws {
         try await OriginServer.serving({ _ in .status(200) }) { elsewhere in
@@ -58,7 +58,7 @@ import Testing
         }
     }
 
-    /// However many attempts there are.
+    /// Logs one line, however many attempts there are.
     @Test func theLogHasALineWhenAttemptsBeginToFailAndWhenTheySucceedAgain() throws {
         let webhook = try DeliveryFixture.webhook("http://secret.example/token")
         let route = TopicBinding(name: .pushRC, scopes: [DeliveryFixture.scope])

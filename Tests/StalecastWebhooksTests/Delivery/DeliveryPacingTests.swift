@@ -40,7 +40,7 @@ import Testing
         }
     }
 
-    /// As the daemon wires it: the engine has six times the places that delivery is configured for.
+    /// Gives the engine six times the places that delivery is configured for, as the daemon does.
     @Test func slowOnesDoNotTakeTheEnginesPlacesEither() async throws {
         let port = try SilentPort.shared.port
         let limits = WebhookLimits(timeout: .seconds(30))

@@ -5,7 +5,7 @@ import StalecastWire
 import Synchronization
 import Testing
 
-/// What one receiver said or refused says nothing about the next one, and nothing goes to one that is no longer meant.
+/// Tests that an answer says nothing about the next receiver, and that one which is no longer meant gets nothing.
 @Suite struct DeliveryReceiverTests {
     @Test func anotherURLInTheFileIsTriedAfterARestart() async throws {
         try await OriginServer.serving(Self.newAnswers) { server in

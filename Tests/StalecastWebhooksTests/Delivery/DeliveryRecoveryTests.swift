@@ -7,7 +7,7 @@ import StalecastWire
 import Synchronization
 import Testing
 
-/// What is owed after a restore, a pause, an operator's command, or refusals without end.
+/// Tests what is owed after a restore, a pause, an operator's command, or refusals without end.
 @Suite struct DeliveryRecoveryTests {
     @Test(arguments: [DeliveryMode.latest, .all, .fifo(onExhaustion: .block)])
     func aRestoredStoreOwesItsNewestVersionOnce(mode: DeliveryMode) async throws {
@@ -106,7 +106,7 @@ import Testing
         }
     }
 
-    /// What a version says of its time is the origin's, whose clock may be any.
+    /// Gives a version the time of its origin, whose clock may be any.
     @Test func aNewWebhookIsOwedWhatIsCommittedAfterItWhateverTheOriginsClockSays() async throws {
         let times = [4_000_000_000_000_000, 0].map { Timestamp(microseconds: $0) }
         try await OriginServer.serving({ _ in .status(204) }) { server in
@@ -143,7 +143,7 @@ import Testing
         }
     }
 
-    /// What it is about is older than what is in memory.
+    /// Sends on request what is older than the versions in memory.
     @Test(arguments: [DeliveryMode.latest, .fifo(onExhaustion: .advance)])
     func afterARestartOldVersionsAndLettersAreSentOnRequest(mode: DeliveryMode) async throws {
         let repaired = Gate()
@@ -175,7 +175,7 @@ import Testing
         }
     }
 
-    /// What is gathered for a tenth of a second is not lost with an orderly end.
+    /// Ends in good order: what is gathered for a tenth of a second is not lost.
     @Test func aRestartRemembersManyWebhooksOfOneTransaction() async throws {
         try await OriginServer.serving({ _ in .status(204) }) { server in
             let fixture = try DeliveryFixture()
@@ -256,7 +256,7 @@ import Testing
         #expect(!image.needsAll([news, both], bound: [.pushRC]))
     }
 
-    /// As many as `recover` may owe at once; the sending thread does it in one turn.
+    /// Owes as many as `recover` may at once; the sending thread does it in one turn.
     @Test func owingManyVersionsAgainIsLinear() throws {
         let webhook = try DeliveryFixture.webhook("http://127.0.0.1:1/", mode: .all)
         let stage = try DeliveryFixture()

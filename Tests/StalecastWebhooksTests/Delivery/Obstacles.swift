@@ -36,7 +36,7 @@ private func ownPort(listens: Bool) throws -> Int {
     return Int(UInt16(bigEndian: address.sin_port))
 }
 
-/// Somebody else's transaction, which keeps all others from writing.
+/// Transaction of another process, which keeps all others from writing.
 final class DatabaseLock {
     private let queue: DatabaseQueue
 

@@ -44,7 +44,7 @@ final class RegistryFixture: Sendable {
     }
 }
 
-/// What `webhooks` hears of, in order.
+/// Webhooks that `webhooks` gets, in order.
 final class Heard: Sendable {
     private let changes = Mutex<[String]>([])
 

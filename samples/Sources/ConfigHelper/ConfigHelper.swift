@@ -5,7 +5,7 @@ import StalecastClient
 protocol ParsableConfig: Decodable, Sendable, Equatable {
     /// The member's name.
     static var member: String { get }
-    /// What counts while the server says nothing that fits.
+    /// Value that counts while the server says nothing that fits.
     static var fallback: Self { get }
 }
 

@@ -2,7 +2,7 @@ import Foundation
 import SampleRun
 import StalecastClient
 
-/// What an app does about advice; the app's window would implement it.
+/// Reaction of an app to advice; the app's window would implement it.
 protocol UpdateHandler: Sendable {
     func handle(_ advice: UpdateAdvice, for version: AppVersion)
 }

@@ -1,4 +1,4 @@
-/// What the app's version means, by the parameter `update_version`: `{"force":"1.0.0","recommend":"1.2.0"}`.
+/// Meaning of the app's version, by the parameter `update_version`: `{"force":"1.0.0","recommend":"1.2.0"}`.
 enum UpdateAdvice: String, Sendable, Equatable {
     case none, recommend, force
 }

@@ -2,7 +2,7 @@ import Foundation
 import SampleRun
 import StalecastClient
 
-/// What Firebase's guide calls "propagate Remote Config updates in real time": a message on topic `PUSH_RC` marks the
+/// Delegate for Firebase's guide "propagate Remote Config updates in real time": a message on topic `PUSH_RC` marks the
 /// configuration as stale, and the next fetch asks the server whatever the interval.
 final class AppDelegate: PushMessagingDelegate, Sendable {
     let remoteConfig: RemoteConfig

@@ -1,7 +1,7 @@
 @preconcurrency import Foundation
 public import StalecastClient
 
-/// How a sample is run: where its server is, and when it ends. Nothing here is needed in an app.
+/// Run of a sample: where its server is, and when it ends. Nothing here is needed in an app.
 public struct SampleRun: Sendable {
     /// Options for the server at `STALECAST_ENDPOINT` (default `http://127.0.0.1:8080`, where `deploy/run.sh` serves).
     public let options: StalecastOptions
