@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Lists documentation comments that do not begin with a noun or a verb, and ends with 1 when there are any.
 
-deploy/lint-summaries.py [DIRECTORY…]     default: Sources
+deploy/lint-summaries.py [DIRECTORY…]     default: Sources, Tests and samples
 
 A reader looks for the thing a declaration names. A summary that begins with "Of all …", "What …" or "Who …" has to be
 read twice. Write "Sum of all …", "Result of …", "Client that …".
@@ -11,8 +11,9 @@ import re
 import sys
 
 FORBIDDEN = re.compile(
-    r"/// (As|At|Behind|Beside|Between|By|Everybody|For|From|How|In|Nobody|Of|On|So|Somebody|That|The same|Those|What|When"
-    r"|Where|Which|Who|Whoever|Whom|Whose|With|Without)\b"
+    r"/// (After|All that|As|At|Before|Behind|Beside|Between|By|Everybody|For|From|How|However|In|It|Nobody|Of|On|Once|Over|Since"
+    r"|So|Somebody|That|The same|There|These|They|Those|To|Under|Until|Up|What|Whatever|When|Where|Which|While|Who|Whoever|Whom"
+    r"|Whose|Why|With|Without)\b"
 )
 
 
@@ -30,6 +31,8 @@ def main(directories: list[str]) -> int:
     found = 0
     for directory in directories:
         for path in sorted(pathlib.Path(directory).rglob("*.swift")):
+            if ".build" in path.parts:
+                continue
             for number, line in summaries(path):
                 if FORBIDDEN.match(line):
                     found += 1
@@ -42,4 +45,4 @@ def main(directories: list[str]) -> int:
 if __name__ == "__main__":
     if "--help" in sys.argv or "-h" in sys.argv:
         sys.exit(print(__doc__))
-    sys.exit(main(sys.argv[1:] or ["Sources"]))
+    sys.exit(main(sys.argv[1:] or ["Sources", "Tests", "samples"]))
