@@ -18,6 +18,7 @@ package struct Epoch: Hashable, Sendable, CustomStringConvertible {
     }
 
     package static func random(using generator: inout some RandomNumberGenerator) -> Epoch {
+        // 26 letters of 5 bits are 130: the store needs 128.
         let letters = (0..<26).map { _ in alphabet[Int(generator.next() & 31)] }
         return Epoch(known: String(decoding: letters, as: UTF8.self))
     }

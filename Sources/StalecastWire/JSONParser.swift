@@ -84,6 +84,7 @@ struct JSONParser {
             skipBlanks()
             let start = index
             let key = try name()
+            // Readers differ in which of two members of one name counts, so neither is taken.
             if object[key] != nil, !isLenient { throw error("member \"\(key.prefix(80))\" is there twice", at: start) }
             guard skip(":") else { throw error("':' is expected") }
             object[key] = try value(before: "}")
@@ -140,6 +141,7 @@ struct JSONParser {
         let start = index
         if bytes[index] == UInt8(ascii: "-") { index += 1 }
         let whole = digits()
+        // RFC 8259 §6: `01` is no number.
         let leadingZero = whole > 1 && bytes[index - whole] == UInt8(ascii: "0")
         if whole == 0 || leadingZero { throw error("not a JSON number", at: start) }
         if index < bytes.count, bytes[index] == UInt8(ascii: ".") {
@@ -176,6 +178,7 @@ struct JSONParser {
     }
 
     private mutating func escapedString(from start: Int) throws(JSONError) -> String {
+        // Nearly all strings have no escape, and do not come here.
         var unescaped = Array(bytes[start..<index])
         while true {
             guard index < bytes.count else { throw error("a string is not ended", at: start - 1) }
@@ -206,6 +209,7 @@ struct JSONParser {
     private mutating func unicodeEscape() throws(JSONError) -> Character {
         let first = try hexadecimal()
         if let scalar = Unicode.Scalar(first) { return Character(scalar) }
+        // A scalar beyond U+FFFF is two escapes, a surrogate pair (RFC 8259 §7); half of one is no text.
         guard first < 0xDC00, index + 1 < bytes.count, bytes[index] == 0x5C, bytes[index + 1] == UInt8(ascii: "u")
         else { throw error("half of a surrogate pair in a string") }
         index += 2

@@ -50,6 +50,7 @@ package struct SSEParser: Sendable {
     package mutating func receive(_ bytes: some Sequence<UInt8>) throws(TooLong) -> [Output] {
         var outputs: [Output] = []
         for byte in bytes {
+            // CR, LF and CRLF end a line (WHATWG HTML §9.2.6), and a piece may end between CR and LF.
             if skipLineFeed {
                 skipLineFeed = false
                 if byte == 0x0A { continue }
@@ -85,10 +86,12 @@ package struct SSEParser: Sendable {
     private mutating func take(field: String, value: ArraySlice<UInt8>, _ outputs: inout [Output]) {
         switch field {
         case "data":
+            // An empty `data` line makes an event as well: the length of the data does not tell whether there was one.
             if hasData { data.append(0x0A) }
             hasData = true
             data.append(contentsOf: value)
         case "event": eventType = String(decoding: value, as: UTF8.self)
+        // The specification ignores an id with NUL.
         case "id": if !value.contains(0) { pendingID = String(decoding: value, as: UTF8.self) }
         case "retry":
             let isNumber = !value.isEmpty && value.allSatisfy { (0x30...0x39).contains($0) }
@@ -98,6 +101,7 @@ package struct SSEParser: Sendable {
     }
 
     private mutating func dispatch(_ outputs: inout [Output]) {
+        // A block without data makes no event, but its id counts.
         lastEventID = pendingID
         if hasData {
             let type = eventType.isEmpty ? "message" : eventType

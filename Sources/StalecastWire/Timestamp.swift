@@ -50,6 +50,7 @@ package struct Timestamp: Hashable, Sendable, Comparable, CustomStringConvertibl
             second <= 60, let micros = scanner.fraction(), let offset = scanner.offsetMinutes(), scanner.isAtEnd
         else { return nil }
         let days = Self.day(year: year, month: month, day: day)
+        // 30 February comes back as another date.
         guard Self.civil(fromDay: days) == (year, month, day) else { return nil }
         let seconds = days * 86_400 + Int64(hour * 3600 + minute * 60 + second - offset * 60)
         self.init(microseconds: seconds * 1_000_000 + Int64(micros))
@@ -68,6 +69,7 @@ package struct Timestamp: Hashable, Sendable, Comparable, CustomStringConvertibl
         let shifted = day + 719_468
         let era = shifted.floorDivided(by: 146_097)
         let dayOfEra = shifted - era * 146_097
+        // 1,460 days are four years without their leap day, 36,524 a century, 146,096 four centuries without theirs.
         let yearOfEra = (dayOfEra - dayOfEra / 1460 + dayOfEra / 36_524 - dayOfEra / 146_096) / 365
         let dayOfYear = dayOfEra - (365 * yearOfEra + yearOfEra / 4 - yearOfEra / 100)
         let monthFromMarch = (5 * dayOfYear + 2) / 153
@@ -121,6 +123,7 @@ extension Timestamp {
             guard skip(".") else { return 0 }
             var micros = 0
             var digits = 0
+            // Nanoseconds are read, and cut to microseconds.
             while index < bytes.count, (0x30...0x39).contains(bytes[index]), digits < 9 {
                 if digits < 6 { micros = micros * 10 + Int(bytes[index] - 0x30) }
                 digits += 1

@@ -136,6 +136,7 @@ extension TopicCondition {
         private mutating func skipWord(_ word: StaticString) -> Bool {
             let start = index
             guard skip(word) else { return false }
+            // `inside` begins with `in` and is another word.
             if index < bytes.count, bytes[index].isASCIIAlphanumeric || bytes[index] == UInt8(ascii: "_") {
                 index = start
                 return false

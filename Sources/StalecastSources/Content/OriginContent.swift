@@ -116,6 +116,7 @@ package struct ContentReading: Sendable, Hashable {
         guard let pointer = version else { return nil }
         guard let value = pointer.value(in: document) else { throw invalid("there is no version at \(pointer)") }
         let number = value.int64
+        // A number beyond 2^53 gets the sentence about exactness.
         let isHuge = number == nil && Double(value.string ?? value.text()) ?? 0 > 9e15
         guard isHuge || number ?? 0 > 0 else {
             throw invalid(

@@ -117,6 +117,7 @@ package final class SourceWatcher: Sendable {
             adoption.notes.hasFenceTimedOut = true
         }
         do {
+            // nil: the store found that this content is current by now.
             guard let version = try await store.adopt(adoption) else { return .current(sight.content.version) }
             return .adopted(version.version, origin: sight.content.version, verdict)
         } catch {

@@ -28,6 +28,7 @@ struct Settling: Sendable {
     ///   - heard: nil without events.
     ///   - waited: since the look began.
     mutating func isQuiet(_ inventory: FileReading.Inventory, _ heard: Heard?, waited: Duration) -> Bool {
+        // A writer that never closes its file must not hold back a version for ever.
         if waited > Self.longestWrite { return true }
         guard let heard else { return isOld(inventory) || hasStayed(inventory) }
         if heard.hasWriters { return false }

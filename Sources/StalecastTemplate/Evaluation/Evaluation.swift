@@ -59,6 +59,7 @@ struct Evaluation {
         guard let id = context.appInstanceID else { return nil }
         if let bucket = buckets[place] { return bucket }
         let seed = compiler.seeds[place]
+        // SHA-256 costs about 50 steps for the call, and one for four bytes of input.
         let bucket = budget.affords(50 + (id.utf8.count + seed.utf8.count) / 4) ? RandomBucket.of(id, seed: seed) : nil
         buckets[place] = bucket
         return bucket
@@ -131,6 +132,7 @@ extension Evaluation {
         case .isOne(let texts, let trimming): return texts.contains(trimming ? reading.trimmed ?? text : text)
         case .matches(let patterns):
             guard let scalars = reading.scalars else { return false }
+            // nil: the budget ran out. The test is false then, like every test after it that needs steps.
             for pattern in patterns where matcher.finds(pattern, in: scalars, budget: &budget) == true { return true }
             return false
         }
@@ -143,6 +145,7 @@ extension Evaluation {
         guard let found = attribute == .audiences ? audiences : importedSegments else { return false }
         return switch setOperator {
         case .inAtLeastOne: names.contains(where: found.contains)
+        // "Not in at least one" is true as soon as one is missing; "not in all" wants all of them missing.
         case .notInAtLeastOne: !names.allSatisfy(found.contains)
         case .inAll: names.allSatisfy(found.contains)
         case .notInAll: !names.contains(where: found.contains)

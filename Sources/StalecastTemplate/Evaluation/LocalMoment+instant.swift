@@ -22,7 +22,9 @@ extension LocalMoment {
     var secondsAsUTC: Int64 {
         let shifted = month <= 2 ? year - 1 : year
         let leapDays = shifted / 4 - shifted / 100 + shifted / 400
+        // Years begin in March here, so that a leap day is their last. Five months have 153 days.
         let dayOfYear = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1
+        // 719,468 days lie between 1 March of year 0 and 1970.
         let days = shifted * 365 + leapDays + dayOfYear - 719_468
         return Int64(days) * 86_400 + Int64(hour * 3600 + minute * 60 + second)
     }
@@ -34,6 +36,7 @@ extension LocalMoment {
         let offset = { (seconds: Int64) in
             Int64(zone.secondsFromGMT(for: Date(timeIntervalSince1970: Double(seconds))))
         }
+        // A day to either side is beyond any change of clocks: two offsets that differ have one between them.
         let before = offset(local - 86_400)
         let after = offset(local + 86_400)
         let isAfterChange = before != after && offset(local - before) != before && offset(local - after) == after

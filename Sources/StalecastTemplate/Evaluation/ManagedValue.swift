@@ -113,6 +113,7 @@ extension ManagedValue.Experiment {
         guard !variants.isEmpty, let bucket = evaluation.bucket(exposureSeed), bucket < exposure,
             let draw = evaluation.bucket(variantSeed)
         else { return 0 }
+        // Scales the draw to the number of variants: each has an equal part of the buckets.
         return ManagedValue.Choice(UInt64(draw) * UInt64(variants.count) / RandomBucket.count) + Self.firstVariant
     }
 }

@@ -11,6 +11,7 @@ enum RandomBucket {
     static func of(_ id: String, seed: String) -> UInt32 {
         let input = seed.isEmpty ? id : "\(seed).\(id)"
         var remainder: UInt64 = 0
+        // Takes the remainder byte by byte: it stays below 2^27, so that nothing overflows.
         for byte in SHA256.hash(data: Array(input.utf8)) { remainder = (remainder << 8 + UInt64(byte)) % count }
         return UInt32(remainder)
     }

@@ -64,6 +64,7 @@ struct ExpressionLexer {
         switch Unicode.Scalar(first) {
         case "A"..."Z", "a"..."z", "_": return .word(run { $0.isASCIIAlphanumeric || $0 == UInt8(ascii: "_") })
         case "'", "\"": return .text(try quoted(by: first))
+        // The language has no arithmetic: a sign always begins a number.
         case "0"..."9", "+", "-": return .number(number())
         case ".": return isDigit(at: index + 1) ? .number(number()) : punctuation(first)
         case "(", ")", "[", "]", ",": return punctuation(first)
@@ -118,6 +119,7 @@ struct ExpressionLexer {
             if bytes[index] < 0x20 { throw error("a control character is not allowed in a text", at: index) }
             if bytes[index] == UInt8(ascii: "\\"), index + 1 < bytes.count {
                 let next = bytes[index + 1]
+                // A doubled backslash stays two, because a regular expression reads it.
                 if next == UInt8(ascii: "\\") { text.append(next) }
                 if next == UInt8(ascii: "\\") || next == quote { index += 1 }
             }

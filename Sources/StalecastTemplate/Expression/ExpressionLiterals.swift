@@ -99,6 +99,7 @@ extension ConditionExpression.PercentTest {
         var value: UInt32 = 0
         let zeros = repeatElement(UInt8(ascii: "0"), count: 6 - decimals.utf8.count)
         for byte in Array(whole.utf8) + Array(decimals.utf8) + zeros {
+            // One more digit behind ten million is above 100 %, or overflows a few digits later.
             guard (0x30...0x39).contains(byte), value <= 10_000_000 else { return nil }
             value = value * 10 + UInt32(byte - 0x30)
         }

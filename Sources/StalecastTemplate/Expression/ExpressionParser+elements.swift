@@ -236,6 +236,7 @@ extension ExpressionParser {
 /// Checks of texts; each gives the text back, or nil when it is not allowed.
 extension ExpressionParser {
     private static func countryCode(_ text: String) -> String? {
+        // 0xDF takes away the bit by which ASCII letters differ in case.
         text.utf8.count == 2 && text.utf8.allSatisfy { (0x41...0x5A).contains($0 & 0xDF) } ? text : nil
     }
 

@@ -84,6 +84,7 @@ extension Pattern {
                 emit(.jump)
                 program[split].other = here
             }
+            // The last alternative needs no split: there is nothing else to try.
             if let last = parts.last { append(last) }
             for end in ends { program[end].operand = here }
         }

@@ -34,8 +34,10 @@ extension Pattern {
             prepare(for: pattern)
             for position in 0...text.count {
                 if budget.isExhausted { return nil }
+                // A match may begin at any position, so the start of the program joins the list at each.
                 if follow(0, pattern, text, position, &budget) { return true }
                 guard position < text.count else { break }
+                // A new generation makes all marks void without clearing them.
                 swap(&current, &next)
                 next.removeAll(keepingCapacity: true)
                 generation += 1
@@ -45,6 +47,7 @@ extension Pattern {
         }
 
         private mutating func prepare(for pattern: Pattern) {
+            // A run has no more generations than its budget has steps, a million at most: none overflows.
             if marks.count < pattern.program.count || generation > .max - 1_000_000 {
                 marks = Array(repeating: 0, count: max(marks.count, pattern.program.count))
                 generation = 0
@@ -89,6 +92,7 @@ extension Pattern {
         ) -> Bool {
             pending.append(start)
             while let place = pending.popLast() {
+                // Ends loops of parts that take nothing, such as `(a*)*`, and keeps the work linear.
                 if marks[Int(place)] == generation { continue }
                 marks[Int(place)] = generation
                 budget.spend(1)

@@ -166,6 +166,7 @@ extension Pattern {
                 case "i": flags.foldsCase = isOn
                 case "m": flags.isMultiline = isOn
                 case "s": flags.dotTakesLineEnd = isOn
+                // Swaps greedy and reluctant, which makes no difference here either.
                 case "U": break
                 case "-" where isOn: isOn = false
                 case ":": return true
@@ -202,6 +203,7 @@ extension Pattern.Parser {
     /// `syntax` with the repetition that follows it, if one does.
     private mutating func repeated(_ syntax: Pattern.Syntax) throws(Pattern.SyntaxError) -> Pattern.Syntax {
         guard let (least, most) = try repetition() else { return syntax }
+        // `*?` takes as little as it can. Whether there is a match does not depend on that.
         _ = skip("?")
         if try repetition() != nil {
             throw Pattern.SyntaxError(reason: "a repetition cannot be repeated without a group")
@@ -223,6 +225,7 @@ extension Pattern.Parser {
         defer { if !consume || !isRepetition { index = start } }
         guard skip("{"), let least = number() else { return nil }
         var most: Int? = least
+        // -1 stands for text that is no number: then the brace is only a character.
         if skip(",") { most = peek == "}" ? nil : number() ?? -1 }
         guard most != -1, skip("}") else { return nil }
         isRepetition = true
