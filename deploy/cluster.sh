@@ -277,12 +277,12 @@ TEXT
 # Two servers on one port would share it, or one of the two would end.
 for used in $((port)) $((port + 1)) $(for node in "${nodes[@]}"; do edge_of "$node"; done); do
     if (exec 3<>"/dev/tcp/127.0.0.1/$used") 2>/dev/null; then
-        echo "Somebody listens on 127.0.0.1:$used already; choose others with --port." >&2
+        echo "Another program listens on 127.0.0.1:$used already; choose others with --port." >&2
         exit 1
     fi
 done
 if (exec 3<>"/dev/tcp/127.0.0.11/$etcd_port") 2>/dev/null; then
-    echo "Somebody listens on 127.0.0.11:$etcd_port already; choose another with --etcd-port." >&2
+    echo "Another program listens on 127.0.0.11:$etcd_port already; choose another with --etcd-port." >&2
     exit 1
 fi
 

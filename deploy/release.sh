@@ -60,7 +60,7 @@ while (($#)); do
     *) usage >&2 && exit 2 ;;
     esac
 done
-# Asked before the work: an hour later nobody waits for the answer.
+# Checked before the work: an hour later no person is at the terminal.
 if ((image)) && ((EUID != 0)); then
     echo "The image needs root: run this as root, or with --no-image." >&2
     exit 1

@@ -168,7 +168,7 @@ if ((long)) && [[ -z $only ]]; then
         'DoublingTests|ConfigurationFuzzTests|HistoryTests|SimulationTests|AssignmentTests|LossGateTests'
 fi
 
-# Where mounts are not allowed the lookups that nobody answers are skipped, and the summary of swift test says so.
+# Where mounts are not allowed the lookups without an answer are skipped, and the summary of swift test says so.
 silent_dns=()
 if unshare --mount true 2>/dev/null; then silent_dns=(deploy/with-silent-dns.sh); fi
 if ((!fast)) && [[ -z $only ]]; then

@@ -321,7 +321,7 @@ extension [SecretDigest] {
 
 extension Credentials {
     /// Name for logs.
-    fileprivate var who: String { keyID.map { "key \($0)" } ?? certificateID ?? (isEmpty ? "nobody" : "somebody") }
+    fileprivate var who: String { keyID.map { "key \($0)" } ?? certificateID ?? (isEmpty ? "no key" : "a key") }
 
     /// Id of the certificate, where it is the only credential; for logs.
     fileprivate var certificateID: String? {

@@ -48,7 +48,7 @@ extension ClusterNode {
     /// - Returns: how many were removed.
     package func sweepContents() async throws(LogError) -> Int {
         let stored = try await log.contents()
-        // Read after them: whatever was appended before is seen.
+        // Read after them: all that was appended before is seen.
         var (used, head) = stored.isEmpty ? ([], LogHead.empty) : try await contentsUsed(after: .empty)
         var removed = 0
         for content in upkeep.contentSweep.looked(at: stored, used: used, now: now()) {

@@ -86,7 +86,7 @@ package struct Follower: Sendable {
             riding = []
         }
 
-        /// The log's history has changed: nobody has arrived.
+        /// The log's history has changed: no caller has arrived.
         mutating func startOver() {
             waiting = riding + arriving.map(\.ticket) + waiting
             (riding, arriving) = ([], [])
@@ -172,7 +172,7 @@ package struct Follower: Sendable {
         guard session == self.session else { return [] }
         switch watchEvent {
         case .entry(let entry): take(entry)
-        // Whatever was committed before the watch was in place did not ring.
+        // Entries that were committed before the watch was in place did not ring.
         case .opened:
             // A second watch beside one that stands: only a read says that both tell of the same log.
             if isVerified { doubt() }

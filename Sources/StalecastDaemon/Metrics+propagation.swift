@@ -38,7 +38,7 @@ extension MetricsText {
                 ].map { ("stage", $0, Double($1)) }
             })
         family(
-            "stalecast_propagation_audience", "Whoever was there when the newest version was announced.",
+            "stalecast_propagation_audience", "Streams and clients at the newest version's announcement.",
             samples { rolloutStatus in
                 [
                     ("population", "streams", Double(rolloutStatus.streams.streams)),

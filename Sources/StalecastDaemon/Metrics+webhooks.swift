@@ -21,7 +21,7 @@ extension MetricsText {
         single("stalecast_webhook_dead_letters_total", "Messages that were given up.", tally.deadLetters)
         single(
             "stalecast_webhook_stuck_total",
-            "Webhooks found owed something without anybody looking after them: a defect, and repaired.", tally.stuck)
+            "Webhooks found owed something that no timer would have sent: a defect, and repaired.", tally.stuck)
     }
 
     private mutating func times(_ tally: DeliveryTally) {

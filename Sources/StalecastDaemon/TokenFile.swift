@@ -36,7 +36,7 @@ package struct TokenFile {
         var token = try TokenFile(hexadecimal: read(digestPath), path: digestPath)
         if !FileManager.default.fileExists(atPath: plainPath) {
             token.warnings.append(
-                "\(plainPath) is not there; the token it held is still the right one. If nobody has a copy, "
+                "\(plainPath) is not there; the token it held is still the right one. If there is no copy, "
                     + "`stalecast token rotate` makes a new one")
             // A copy that cannot be read misleads no client.
         } else if let plain = try? read(plainPath), TokenFile(of: plain).digest != token.digest {
@@ -70,7 +70,7 @@ package struct TokenFile {
         // A file whose attributes cannot be read was still read itself, so only the warning is left out.
         let facts = try? FileManager.default.attributesOfItem(atPath: path)
         if let mode = facts?[.posixPermissions] as? Int, mode & 0o007 != 0 {
-            token.warnings.append("everybody on this machine may read the control token; `chmod o= \(path)`")
+            token.warnings.append("all users of this machine may read the control token; `chmod o= \(path)`")
         }
         return token
     }

@@ -153,7 +153,7 @@ package final class EdgeServer: Sendable {
         }
     }
 
-    /// Ends the threads; whatever is still connected is closed.
+    /// Ends the threads, and closes what is still connected.
     package func stop() async throws {
         engine?.post(.stop)
         try await front.stop()

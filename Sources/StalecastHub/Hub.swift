@@ -114,7 +114,7 @@ package final class Hub: Sendable {
         state.withLock { state in
             precondition(change.sequence > state.board.headSequence, "changes are announced in commit order")
             let announcement = TopicBoard.Announcement(
-                change: change, audience: .nobody, encodedMessages: [], pacedOverMs: 0, announcedAt: time)
+                change: change, audience: .empty, encodedMessages: [], pacedOverMs: 0, announcedAt: time)
             state.board.apply(announcement)
             state.sinceRebinding?.append(.announcement(announcement))
             newest.store(change.sequence, ordering: .releasing)

@@ -200,7 +200,7 @@ package struct TopicBoard: Sendable {
     package mutating func apply(_ announcement: Announcement) {
         let change = announcement.change
         headSequence = change.sequence
-        if announcement.audience == .nobody { return }
+        if announcement.audience == .empty { return }
         let isOverPartial = splits[change.scope]?.isPartial(before: change) ?? false
         histories[change.scope, default: History([])].append(change, isOverPartial: isOverPartial)
         noteStages(announcement)

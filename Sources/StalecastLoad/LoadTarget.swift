@@ -39,7 +39,7 @@ package struct LoadTarget: Sendable {
         let found = Self.resolve(host, port)
         guard let answering = found.first(where: { Self.connected($0.bytes, $0.family) { _ in nil } == nil }) else {
             throw LoadProblem(
-                .unreachable, "nobody answers at \(url) (from \(origin))",
+                .unreachable, "no server answers at \(url) (from \(origin))",
                 advice: "Is the daemon running? Start it with `stalecast serve`.")
         }
         self.url = url
@@ -79,7 +79,7 @@ package struct LoadTarget: Sendable {
         defer { close(descriptor) }
         if startConnecting(descriptor, to: address) != 0 {
             guard errno == EINPROGRESS, wait(descriptor, POLLOUT), pendingError(descriptor) == 0 else {
-                return "nobody answers"
+                return "no server answers"
             }
         }
         return body(descriptor)

@@ -30,7 +30,7 @@ package struct PublishConnection: Sendable {
         guard descriptor >= 0, LoadTarget.startConnecting(descriptor, to: target.socketAddress) == 0 else {
             let reason = String(cString: strerror(errno))
             discard()
-            throw LoadProblem(.unreachable, "nobody answers at \(target.url) any more (\(reason))")
+            throw LoadProblem(.unreachable, "no server answers at \(target.url) any more (\(reason))")
         }
     }
 

@@ -144,7 +144,7 @@ package final class AssignmentService: Sendable {
 
     private func take(_ name: String, _ lease: RecordLease) async {
         var token: AssignmentLease.Token?
-        // Whatever goes wrong, the next look at the board tells what to do.
+        // After a failure the next look at the assignments tells what to do.
         if case .done(let record?, _)? = try? await informer.put(
             Array(mark.utf8), to: RecordName(Self.kind, name), over: nil, lease: lease)
         {

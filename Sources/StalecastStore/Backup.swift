@@ -42,7 +42,7 @@ extension TemplateStore {
 
     /// Time of the last backup that was made of this data directory; nil when none was.
     package var lastBackup: Timestamp? {
-        // Whatever is wrong with the file, there is nothing to tell.
+        // A file that cannot be read has nothing to tell.
         guard let bytes = try? FileOperation.head(directory.lastBackup, count: 64) else { return nil }
         return Timestamp(String(decoding: bytes.prefix { $0 != 0x0A }, as: UTF8.self))
     }

@@ -69,7 +69,7 @@ extension SharedProposals: ProposalStorage {
         let proposal = try await change(number, of: scope) { _ in }
         guard proposal.state == .open else { return }
         if let authority = store.authority, await !authority.refresh() {
-            throw .unavailable("nobody can say now whether proposal \(number) was published; nothing was changed")
+            throw .unavailable("it is not known now whether proposal \(number) was published; nothing was changed")
         }
         guard let made = try await store.made(by: PublishID(of: proposal.approvalKey).description) else { return }
         // The approver's name was told to that node only.

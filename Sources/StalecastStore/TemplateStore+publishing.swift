@@ -281,7 +281,7 @@ extension TemplateStore {
     }
 
     private func foreignWrite() -> StoreError {
-        let reason = "somebody else wrote into \(directory.database)"
+        let reason = "another program wrote into \(directory.database)"
         fail(reason)
         return .unavailable("\(reason); nothing was committed; restart the daemon")
     }

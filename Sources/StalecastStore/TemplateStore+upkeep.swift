@@ -62,7 +62,7 @@ extension TemplateStore {
     }
 
     /// The log's file keeps its size, and the next commits overwrite it: they change no size, which the disk would have
-    /// to write as well. A file that became large, because somebody read for long, is emptied.
+    /// to write as well. A file that became large, because a read took long, is emptied.
     private func checkpoint(_ db: Database, size: Int64, givesSpaceBack: Bool) {
         let logLength = connection.logLength
         guard state.withLock({ $0.refusal == nil && (givesSpaceBack || logLength.bytes >= $0.checkpointAt) })

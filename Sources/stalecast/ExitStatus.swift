@@ -22,7 +22,7 @@ package enum ExitStatus: Int32, CaseIterable {
         case .usage: "wrong use of the command line"
         case .unreachable: "the daemon is not reachable"
         case .tokenRefused: "the control token is missing or was refused"
-        case .versionMismatch: "somebody published in between (--if-match no longer holds), or a release is open"
+        case .versionMismatch: "another version came in between (--if-match no longer holds), or a release is open"
         case .notFound: "no such version, topic or project"
         case .timedOut: "the time was up before it was done"
         case .outcomeUnknown: "the change may or may not have been made; look before you repeat it"

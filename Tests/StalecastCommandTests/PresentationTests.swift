@@ -179,7 +179,7 @@ import stalecast
             "{\"streams\":{\"audience\":2,\"sent\":1},\"polls\":{\"answered\":1},\"milliseconds\":0.42}",
             "told 1 of 2 streams and 1 long-poll in 0.4 ms; 1 read too slowly and get it when they can"
         ),
-        ("{}", "nobody is connected who would hear of it"),
+        ("{}", "no client is connected that would hear of it"),
     ])
     func thePublisherReadsWhoWasTold(json: String, sentence: String) throws {
         #expect(PublishCounts(json: try JSONValue.parse(json.utf8)).sentence == sentence)

@@ -67,7 +67,7 @@ static void *serve(void *argument) {
   }
 }
 
-// The other process: connects, then reads whatever comes and says after each round that all of it was there.
+// The other process: connects, then reads all that comes and says after each round that all of it was there.
 static void listen_to(struct sockaddr_in address, int subscribers, int rounds, int tell) {
   int poll = epoll_create1(0);
   for (int index = 0; index < subscribers; index++) {

@@ -10,7 +10,7 @@ fi
 cat <<'TEXT'
 Stalecast
 
-The repository names no licence for its own code: nobody but its authors may
+The repository names no licence for its own code: only its authors may
 distribute it until it does. The binary holds code of the Swift standard
 library and Foundation (Apache License 2.0 with Runtime Library Exception,
 https://swift.org/LICENSE.txt; on Debian the Apache License is in

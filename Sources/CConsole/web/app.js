@@ -130,7 +130,7 @@ function outage() {
 
 // What fails, beside the names of the screens that say why
 
-/** Asks for `/status` while somebody is signed in who may read it. */
+/** Asks for `/status` while a person is signed in who may read it. */
 function follow() {
   mark()
   if (session.mayReadAll) asking ??= each(5000, async signal => {
@@ -165,7 +165,7 @@ let ending
 
 function gate(sentence = ending) {
   ending = sentence
-  // What was said of a scope is not for whoever looks at the page next.
+  // What was said of a scope is not for the next person at the page.
   say("")
   leave?.()
   asking?.()
@@ -203,7 +203,7 @@ function gate(sentence = ending) {
 
 observe(event => {
   const isGate = document.title === "Sign in · Stalecast"
-  // That nobody answered is over, and who the issuers are is known now. What is being typed stays.
+  // That no daemon answered is over, and who the issuers are is known now. What is being typed stays.
   if (isGate && ending === new Silence().message && /^(back|signedOut)$/.test(event) && !main.querySelector("[type=password]").value) {
     ending = undefined
     go()

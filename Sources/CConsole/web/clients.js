@@ -23,10 +23,10 @@ export function show({content, scope, parameters, offer, fresh, note}) {
     {name: "seen", label: "Last seen", value: row => row.lastSeen ?? "", cell: row => row.live ? "connected" : moment(row.lastSeen)},
     {name: "error", label: "Error", value: row => row.error ?? ""}]
   const laggards = table({label: "Laggards", key: row => row.client ?? row.address ?? "", sort: ["since"], columns: cells,
-    empty: "Nobody is behind."})
+    empty: "No client is behind."})
   const one = table({label: "The client", key: row => row.client, filter: false, columns: cells,
     empty: "No client of that id was seen in the last 25 hours."})
-  const grouped = table({label: "Groups", key: row => row.key, filter: false, sort: ["count", "down"], empty: "Nobody is behind.",
+  const grouped = table({label: "Groups", key: row => row.key, filter: false, sort: ["count", "down"], empty: "No client is behind.",
     columns: [
     {name: "key", label: "Of those behind", value: row => row.key, cell: row => row.key === "" ? h("i", null,
       "not said") : by === "held" ? (row.key === "0" ? "an unknown version" : `version ${row.key}`) : given(row.key, 80)},

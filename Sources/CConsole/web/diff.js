@@ -141,7 +141,7 @@ export function compare(a, b) {
 const compact = list => list.filter((_, index) => list.slice(Math.max(0, index - 2), index + 3).some(([sign]) => sign !== " "))
 
 /**
- * Carries a draft over to a version that somebody published meanwhile. `conflicts`: names of parameters that both changed
+ * Carries a draft over to a version that was published meanwhile. `conflicts`: names of parameters that both changed
  * to something else; `merged` has the draft's side of them, `withTheirs` the other.
  */
 export function rebase(base, mine, theirs) {

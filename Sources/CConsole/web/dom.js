@@ -30,7 +30,7 @@ export function replaceChanged(element, ...children) {
 
 // Texts
 
-/** Somebody's text, whose direction stays inside it; cut where it would fill the screen. */
+/** Foreign text, whose direction stays inside it; cut where it would fill the screen. */
 export function given(text, most = 160) {
   const whole = String(text ?? "")
   if (whole.length <= most) return h("bdi", {class: "given"}, whole)

@@ -9,7 +9,7 @@ const shortcuts = [["Country", "countryCode"], ["Language", "languageCode"], ["A
 
 export function show({content, scope, parameters, offer, fresh, note}) {
   let context = example
-  try { context = JSON.parse(parameters.get("context")) ?? example } catch { /* somebody's own address */ }
+  try { context = JSON.parse(parameters.get("context")) ?? example } catch { /* an address that a person wrote */ }
   const text = h("textarea", {rows: 9, spellcheck: "false", value: JSON.stringify(context, null, 2)})
   const version = h("input", {type: "text", inputmode: "numeric", pattern: "[0-9]*", value: parameters.get("version") ?? "",
     placeholder: "newest"})

@@ -230,11 +230,11 @@ function headline(seen, listening, link) {
   if (far.whole > 0) return h("p", null, h("strong", null, share(far.part, far.whole)), " of the streams were sent ", version,
     seen.milliseconds ? ` within ${span(seen.milliseconds)}` : null,
       far.part < far.whole ? ` · ${count(far.whole - far.part)} read too slowly` : null, gone, when, badge)
-  const nobody = far.audience ? [`All ${plural(far.audience, far.noun)} left without `, version]
+  const none = far.audience ? [`All ${plural(far.audience, far.noun)} left without `, version]
     : listening === 0 ? ["No client listens: ", version, " is current"]
     : releases.isUnderWay(seen) ? [version, " is released in stages. No client that was told of it was connected"]
     : [version, seen.partial ? " is current; no client came back yet" : " is current. No client was connected when it was announced"]
-  return h("p", null, nobody, listening ? ` · ${count(listening)} listen now` : null, when, badge)
+  return h("p", null, none, listening ? ` · ${count(listening)} listen now` : null, when, badge)
 }
 
 function quietly(seen) {

@@ -1,4 +1,4 @@
-// What waits for somebody else: read, compared, approved, rejected; and a draft proposed.
+// Proposals that wait for another person: read, compared, approved, rejected; and a draft proposed.
 import {h, replace, button, chip, dialog, field, given, moment, state, table, say} from "./dom.js"
 import {api, knows, may, path, read, session} from "./api.js"
 import {changeList, difference} from "./diff.js"
@@ -74,7 +74,7 @@ export function section(scope, changed) {
         h("h3", null, "What changes"), proposal.template ? changeList(difference(before, proposal.template))
           : h("p", null, proposal.changedKeys.join(", ") || "No parameter's value."),
         proposal.state === "OPEN" && !proposal.stale ? [h("h3", null, "Who is told"), audience] : null,
-        decidable && isOwn ? h("p", {class: "quiet"}, "It is your own: somebody else has to approve it. You may withdraw it.") : null,
+        decidable && isOwn ? h("p", {class: "quiet"}, "It is your own: another person has to approve it. You may withdraw it.") : null,
         decidable ? field("Reason of a rejection", reason) : null, problem,
         h("p", {class: "actions"}, button("Close", () => close()),
           decidable ? button(isOwn || proposal.publishTime ? "Withdraw" : "Reject", () => decide("reject", reason.value ? {reason: reason.value} : {}),

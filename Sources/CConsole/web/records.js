@@ -4,7 +4,7 @@ import {api, each, flags, holder, knows, partial, read, session} from "./api.js"
 
 const refusedHere = "Keys and the audit log are for those who may operate the daemon."
 
-/** Messages that somebody sent to a topic by hand. */
+/** Messages that people sent to a topic by hand. */
 export const messages = {show({content, scope, offer, fresh}) {
   offer(null, `stalecast messages --project ${scope.project}`)
   if (!scope.wholeProject) { replace(content, state("missing", partial)); return }

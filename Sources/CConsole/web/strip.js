@@ -33,7 +33,7 @@ export function strip(scope, link) {
     const isUnknown = whole > 0 && unknown === whole
     const words = isUnknown ? "unknown since the restart"
       : whole > 0 ? `${count(part)} of ${count(whole)} ${noun}s${isStaged ? " told so far" : ""}`
-      : far.audience ? null : seen.state ? stateChip(seen) : "nobody listens"
+      : far.audience ? null : seen.state ? stateChip(seen) : "no client listens"
     put("reached", "Reached", h("a", {href: link("now")}, whole > 0 && !isUnknown ? shareWords(far) : "–"),
       isEmpty ? null : [words, words && gone ? " · " : null, gone], isLossy(far) ? "warn" : "")
     put("version", "Version", h("a", {href: link("versions")}, isEmpty ? "none" : seen.versionNumber), isEmpty ? null

@@ -93,7 +93,7 @@ export function show(context) {
     ...(locked ? [] : [{name: "edit", cell: row => h("span", {class: "actions"}, flip(row),
       button("Edit", () => editParameter(row.name), {"aria-label": `Edit ${cut(row.name, 60)}`, class: "plain"}))}])]})
   const conditions = table({label: "Conditions", key: row => row.name, filter: false,
-    empty: "No condition: everybody gets the default values.", columns: [
+    empty: "No condition: all clients get the default values.", columns: [
     {name: "index", label: "No.", cell: row => String(row.index + 1)},
     {name: "name", label: "Name", value: row => row.name, cell: row => [tag(row.name), mark("condition", row.name)]},
     {name: "expression", label: "Expression", value: row => row.expression ?? "",
@@ -275,7 +275,7 @@ export function show(context) {
       const box = h("div", null, state("loading", "The daemon checks it."))
       check().then(() => replace(box, state("good", "The draft is valid.")),
         error => replace(box, error.isConflict ? state("error",
-        "Valid or not, somebody published meanwhile: review it to bring the two together.") : problems(error)))
+        "Valid or not, another version was published meanwhile: review it to bring the two together.") : problems(error)))
       return [box, h("p", {class: "actions"}, button("Close", () => close()))]
     })
   }
@@ -350,19 +350,19 @@ export function show(context) {
     if (outcome === "conflict") { await resolve(); return true }
     if (!outcome) return false
     keep(scope, null)
-    say(outcome.at ? `Proposal ${outcome.proposal} publishes itself later.` : outcome.proposal ? `Proposal ${outcome.proposal} waits for somebody else.` : `Version ${outcome.version} is published.`)
+    say(outcome.at ? `Proposal ${outcome.proposal} publishes itself later.` : outcome.proposal ? `Proposal ${outcome.proposal} waits for another person.` : `Version ${outcome.version} is published.`)
     location.hash = context.link(outcome.proposal ? "versions" : "now").slice(1)
     return true
   }
 
-  /** Somebody published meanwhile: both sides are laid on each other, parameter by parameter. */
+  /** Another version was published meanwhile: both sides are laid on each other, parameter by parameter. */
   async function resolve() {
     const answer = await api("GET", path(scope))
     const theirs = content0(answer.json)
     const {merged, conflicts, kept, conditionsConflict} = rebase(base, draft, theirs)
     const choices = new Map(conflicts.map(name => [name, "mine"]))
     let conditionsOf = "mine"
-    const outcome = await dialog("Somebody published meanwhile", close => {
+    const outcome = await dialog("Another version was published meanwhile", close => {
       const [m, t] = [parameters(draft), parameters(theirs)]
       const side = entry => entry ? textOf(entry.parameter.defaultValue) ?? "" : "(deleted)"
       const pick = (name, label, mine, other, take) => h("fieldset", null, h("legend", null, label),

@@ -104,7 +104,7 @@ export function show({content, scope, parameters, offer, fresh, note, link}) {
           {body: {versionNumber: number}, headers: {"If-Match": etag}})).json.version.versionNumber) } catch (error) { submit.disabled = false; replace(problem,
           state("error", error.message)) }
       }, {class: "danger", disabled: true})
-      return [h("p", null, `Its content becomes version ${newest() + 1}, and everybody is told at once.`), h("h3", null, "Who is told"),
+      return [h("p", null, `Its content becomes version ${newest() + 1}, and all clients are told at once.`), h("h3", null, "Who is told"),
         audience,
         h("h3", null, "What changes"), changes, problem, h("p", {class: "actions"}, button("Cancel", () => close()), submit)]
     }, {class: "wide"})

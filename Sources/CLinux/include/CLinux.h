@@ -1,4 +1,4 @@
-// The few Linux calls Swift cannot import, for whoever needs them: sockets and epoll (Edge, Outbound, the load
+// The few Linux calls Swift cannot import, for all targets: sockets and epoll (Edge, Outbound, the load
 // generator), inotify (Sources), signals (Daemon), eventfd, limits, thread names and CPU clocks (all). Every function
 // returns what the call returns; errno is left as the call set it.
 #pragma once
@@ -24,7 +24,7 @@ uint16_t stalecast_local_port(int fd);
 // Unacknowledged data for so many milliseconds means a dead peer: TCP_USER_TIMEOUT. Accepted sockets inherit it.
 int stalecast_set_user_timeout(int fd, unsigned milliseconds);
 
-// Two ends of a TCP connection over loopback, non-blocking and close-on-exec, that nobody else can have got hold of: the
+// Two ends of a TCP connection over loopback, non-blocking and close-on-exec, that no other process can have: the
 // listener is closed before this returns, and who came is looked at. 0, or -1 without one.
 int stalecast_loopback_pair(int *ends);
 

@@ -92,8 +92,8 @@ export type State = "connecting" | "live" | "polling" | "waiting" | "following" 
 export interface Loss {
   /**
    * `broken`: no connection, or `edge.allowedOrigins` does not name the page's origin; `silent`: no sign of life;
-   * `closed`: the server ended it, as it does from time to time; `refused`: see `status`; `foreign`: somebody else
-   * answers, such as a captive portal; `dismissed`: the server wants no more connections.
+   * `closed`: the server ended it, as it does from time to time; `refused`: see `status`; `foreign`: another
+   * server answers, such as a captive portal; `dismissed`: the server wants no more connections.
    */
   kind: "broken" | "silent" | "closed" | "refused" | "foreign" | "dismissed";
   status?: number;

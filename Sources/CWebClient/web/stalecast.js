@@ -99,7 +99,7 @@ export const eventReader = (onEvent, onRetry) => {
   };
 };
 
-// A client; it fetches and listens at once. One function, because what it declares is nobody else's.
+// A client; it fetches and listens at once. One function, because what it declares is private then.
 export const createClient = (options = {}) => {
   const settings = {...standard, ...(options.cdn && {pollWait: 20 * second}), ...options}, {now, random, after, ...env} = {...browser, ...options.environment};
   const {project, namespace, appId, appVersion, signals, token, openingLimit} = settings;
@@ -117,7 +117,7 @@ export const createClient = (options = {}) => {
   const storage = env.storage ?? attempt(() => localStorage);
   const record = readRecord(attempt(() => storage.getItem(key)));
   record.id = settings.id || record.id
-    // Not to be guessed: whoever knows it may report in its name.
+    // Not to be guessed: a page that knows it may report in its name.
     || Array.from(crypto.getRandomValues(new Uint8Array(16)), (byte) => (byte + 256).toString(16).slice(1)).join("");
   record.born ||= now();
   const save = (changes) => {
@@ -440,7 +440,7 @@ export const createClient = (options = {}) => {
       else {
         if (isProbe) probeDelay = Math.min(probeDelay * 2, 15 * minute);
         if (loss.up >= minute) [losses, silences, probeDelay] = [0, 0, settings.probeInterval];
-        // A stream that is held back, or replaced by somebody else's page, makes way for long-poll.
+        // A stream that is held back, or replaced by a foreign page, makes way for long-poll.
         silences = loss.kind === "foreign" ? 2 : silences + (loss.kind === "silent");
         probeAt = undefined;
         if (silences > 1 || isProbe && !loss.isSynced) {

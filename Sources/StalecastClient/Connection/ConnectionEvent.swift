@@ -4,7 +4,7 @@ public enum ConnectionEvent: Sendable, Hashable {
     case stale(StaleNotice)
     /// Everything owed was delivered; `cursor` is the place to resume from, to be stored by the owner.
     case synced(cursor: String?)
-    /// The server could not understand the cursor: whatever is held may be out of date.
+    /// The server could not understand the cursor: all that is held may be out of date.
     case reset(reason: String)
     /// The server has no such topics; the others are heard. Told with each connection.
     case unknownTopics([String])

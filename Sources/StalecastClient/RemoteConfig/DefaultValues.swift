@@ -5,7 +5,7 @@ import StalecastWire
 enum DefaultValues {
     /// Texts of a dictionary of Foundation's or Swift's plain types: texts as they are, numbers as JSON spells them,
     /// booleans as `1` and `0`, which Firebase's SDK makes of them, `Data` as UTF-8, dates as RFC 3339, arrays and
-    /// dictionaries as JSON. `NSNull` and whatever has no such text are left out.
+    /// dictionaries as JSON. `NSNull` and values without such a text are left out.
     static func texts(of values: [String: Any]) -> [String: String] { values.compactMapValues(text) }
 
     /// Texts of a value that encodes as an object: each member is a parameter.

@@ -51,7 +51,7 @@ extension GoogleError {
         GoogleError(
             400, "FAILED_PRECONDITION",
             "\(scope.project) asks for approvals (approvals: required in its configuration): nothing was published. Propose "
-                + "it, `stalecast publish --propose FILE` or PUT with ?propose=true, and let somebody else approve it; a "
+                + "it, `stalecast publish --propose FILE` or PUT with ?propose=true, and let another user approve it; a "
                 + "rollback needs no approval, and is logged as a bypass.")
     }
 }

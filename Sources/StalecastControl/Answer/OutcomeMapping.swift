@@ -73,7 +73,7 @@ package struct OutcomeMapping: Sendable {
     private static func ownProposal(_ number: Int64) -> GoogleError {
         GoogleError(
             400, "FAILED_PRECONDITION",
-            "Proposal \(number) is your own: another principal has to approve it. Everybody who uses the control token is "
+            "Proposal \(number) is your own: another principal has to approve it. All who use the control token are "
                 + "one and the same; give people keys (`stalecast keys create --role publisher`) or tokens of an issuer."
         )
     }

@@ -32,7 +32,7 @@ struct SignInFailure: Error {
     static func unavailable(_ issuer: String, _ cause: String) -> SignInFailure {
         SignInFailure(
             .unavailable,
-            "\(issuer) cannot sign anybody in now: it does not answer as it should. Try again in a minute, or sign in with "
+            "\(issuer) cannot sign people in now: it does not answer as it should. Try again in a minute, or sign in with "
                 + "a key. The daemon's log has the reason.", cause)
     }
 

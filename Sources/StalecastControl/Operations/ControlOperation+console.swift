@@ -59,7 +59,7 @@ extension ControlOperations {
             operation(
                 "readSession", "GET", "/console/session", tag: "Console",
                 summary: "Who is signed in to the console, and what they may see there",
-                answers: [.json("Who, or nobody", .schema("ConsoleSession"))], errors: [421], access: .anyone
+                answers: [.json("The person, or none", .schema("ConsoleSession"))], errors: [421], access: .anyone
             ) { call async throws(GoogleError) in call.readSession() },
             operation(
                 "closeSession", "DELETE", "/console/session", tag: "Console", summary: "Signs out of the console",

@@ -14,7 +14,7 @@ extension Call {
         guard let principal, control.may(principal, .publish, project: names["project"], topics) else {
             throw .forbidden
         }
-        // FCM makes topics of whatever is well formed, and so do we: an undeclared one has no subscribers. "Not
+        // FCM makes topics of all names that are well formed, and so do we: an undeclared one has no subscribers. "Not
         // found" would make senders forget their tokens.
         let validatesOnly = try query.flag("validateOnly")
         if request.validateOnly || validatesOnly {

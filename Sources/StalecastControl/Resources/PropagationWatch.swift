@@ -146,7 +146,7 @@ struct PropagationWatch: Sendable {
             "atStage": .string(goal.stage.rawValue), "target": .double(goal.target),
         ]
         object["share"] = expected > 0 ? .double((Double(count) / Double(expected) * 1e6).rounded() / 1e6) : .null
-        if reason == .reached, expected == 0 { object["remark"] = "nobody was connected who would hear of it" }
+        if reason == .reached, expected == 0 { object["remark"] = "no client was connected that would hear of it" }
         object["propagation"] = .object(rolloutStatus.json(hasCurve: true))
         return SSEEncoder.event("done", data: JSONValue.object(object).encoded(.wire))
     }

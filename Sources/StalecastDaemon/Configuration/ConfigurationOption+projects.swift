@@ -19,7 +19,7 @@ extension ConfigurationOption {
                     + "server-side rendering do; nothing in the template is secret then."),
             EntryField(
                 optional: "approvals", "optional or required", or: "optional",
-                "With required nobody publishes alone: one principal proposes, another approves. A rollback "
+                "With required no principal publishes alone: one proposes, another approves. A rollback "
                     + "needs no approval, and is logged as a bypass."),
         ],
         .restart, "The projects served, at least one; ids and numbers are unique.",

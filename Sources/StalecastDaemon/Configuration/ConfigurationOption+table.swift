@@ -79,7 +79,7 @@ extension ConfigurationOption {
                 + "other names get 421. Empty: any name, but on loopback without apiKeys none."),
         ConfigurationOption(
             "edge.proxied", \.edge.proxied, .flag, .restart, flag: "--proxied",
-            "Permit listen outside loopback without tls: a proxy in front does it, or nobody else can reach Edge."),
+            "Permit listen outside loopback without tls: a proxy in front does it, or no stranger can reach Edge."),
         ConfigurationOption(
             list: "edge.trustedProxies", \.edge.settings.proxies.networks, .addressRange, .live,
             "Addresses of proxies that may name their clients; forwardedField from any other address is ignored."),
@@ -131,7 +131,7 @@ extension ConfigurationOption {
         ),
         ConfigurationOption(
             "control.proxied", \.control.proxied, .flag, .restart, flag: "--proxied",
-            "Permit listen outside loopback without tls: a proxy in front does it, or nobody else can reach Control."),
+            "Permit listen outside loopback without tls: a proxy in front does it, or no stranger can reach Control."),
         ConfigurationOption(
             list: "control.trustedProxies", \.control.proxies.networks, .addressRange, .restart,
             "Addresses of proxies that may name their clients; forwardedField from any other address is ignored."),

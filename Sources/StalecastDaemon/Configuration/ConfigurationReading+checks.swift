@@ -71,7 +71,7 @@ extension ConfigurationReading {
         let path = "\(listener).proxyProtocol"
         guard sound(path, "\(listener).trustedProxies"), proxies.speakPROXY, proxies.networks.isEmpty else { return }
         note(
-            "\(path) lets nobody in without \(listener).trustedProxies; name the addresses of the proxies there",
+            "\(path) admits no client without \(listener).trustedProxies; name the addresses of the proxies there",
             at: path)
     }
 

@@ -205,7 +205,7 @@ package struct Audience {
 
     // MARK: Timers
 
-    /// Puts a stream back in the wheel for whatever comes first: heartbeat, end of life, or the write-stall limit.
+    /// Puts a stream back in the wheel for what comes first: heartbeat, end of life, or the write-stall limit.
     mutating func reschedule(_ index: Int32) {
         let slot = slots[index].pointee
         wheel.remove(index, in: slots)

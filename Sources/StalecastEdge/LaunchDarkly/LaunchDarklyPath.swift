@@ -23,7 +23,7 @@ package struct LaunchDarklyPath: Equatable {
     ///
     /// - Parameter authorization: the header field.
     package init?(_ path: Substring, authorization: String? = nil) {
-        // Streams and fetches of everybody else.
+        // Streams and fetches of all other clients.
         if path.hasPrefix("/v1/") { return nil }
         let found = Self.stems.first { stem, _ in
             path.hasPrefix(stem) && [nil, UInt8(ascii: "/")].contains(path.utf8.dropFirst(stem.utf8.count).first)

@@ -8,7 +8,7 @@ extension GoogleError {
     static let unknownTopic = GoogleError(
         404, "no such topic; the daemon's configuration names the topics, and `stalecast topics` lists them")
     static let unknownProject = GoogleError(404, "no such project; give the id or the number of a configured one")
-    static let tooManyTickets = GoogleError(429, "too many tickets that nobody has used; use them, or wait").with(
+    static let tooManyTickets = GoogleError(429, "too many unused tickets; use them, or wait").with(
         "Retry-After", "5")
     static let tooManyReports = GoogleError(429, "too many reports; send a sample of them, and failures later").with(
         "Retry-After", "1")

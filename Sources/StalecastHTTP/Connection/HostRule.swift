@@ -1,5 +1,5 @@
 /// Hosts that a listener answers for. A page can make its own name resolve to 127.0.0.1 (DNS rebinding); then it is of
-/// one origin with whatever listens there, and only the `Host` field tells. Addresses cannot be rebound, so they are
+/// one origin with servers there, and only the `Host` field tells. Addresses cannot be rebound, so they are
 /// always accepted, and `localhost`, which browsers resolve by themselves.
 package struct HostRule: Sendable, Equatable {
     /// Names in lower case, without ports; nil is any.

@@ -103,7 +103,7 @@ package struct RequestHead: Sendable {
             }
     }
 
-    /// The parser leaves blanks at the end of values; hardly anybody sends them.
+    /// The parser leaves blanks at the end of values; hardly any client sends them.
     private static func bare(_ headers: HTTPHeaders) -> HTTPHeaders {
         func isPadded(_ value: String) -> Bool {
             guard let (first, last) = value.utf8.first.map({ ($0, value.utf8.last!) }) else { return false }

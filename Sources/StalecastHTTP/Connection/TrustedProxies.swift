@@ -20,7 +20,7 @@ package struct TrustedProxies: Sendable, Hashable {
     package func trust(_ address: IPAddress) -> Bool { networks.contains { $0.contains(address) } }
 
     /// Client of a request that came through the trusted `proxy`: the last address in the values of ``field`` that is
-    /// no proxy. What stands before may be anybody's invention.
+    /// no proxy. What stands before may be a client's invention.
     ///
     /// What is no address ends the search: then it is the last proxy that is known.
     package func client(behind proxy: IPAddress, saying values: [some StringProtocol]) -> IPAddress {

@@ -2,7 +2,7 @@ import NIOCore
 import NIOTLS
 import StalecastAccess
 
-/// A TLS connection in NIO's hands: the handshake of every connection, and all of those that no one takes over.
+/// A TLS connection in NIO's hands: the handshake of every connection, and all of those that stay here.
 /// Confined to the channel's event loop.
 ///
 /// `@unchecked Sendable`: the bootstrap carries one there.

@@ -38,7 +38,7 @@ package struct TLSIdentity: Sendable {
     private static func sentence(ofUnreadable key: [UInt8], _ name: String) -> String {
         let text = String(decoding: key, as: UTF8.self)
         if text.contains("ENCRYPTED") {
-            return "\(name) is encrypted and nobody is there to type its passphrase; write it without one: "
+            return "\(name) is encrypted, and the daemon cannot ask for its passphrase; write it without one: "
                 + "openssl pkey -in \(name) -out FILE"
         }
         let hint = text.contains("BEGIN CERTIFICATE") ? "; it holds a certificate: are the two files mixed up?" : ""

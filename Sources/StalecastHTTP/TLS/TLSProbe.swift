@@ -94,7 +94,7 @@ package struct TLSProbe: Sendable {
             return failure.connectionErrors.first.map { reason($0.error) } ?? "the name \(failure.host) is not known"
         }
         if let error = error as? IOError {
-            return error.errnoCode == ECONNREFUSED ? "nobody listens there" : String(cString: strerror(error.errnoCode))
+            return error.errnoCode == ECONNREFUSED ? "no server there" : String(cString: strerror(error.errnoCode))
         }
         if case ChannelError.connectTimeout = error { return "no answer within 10 s" }
         let text = "\(error)"

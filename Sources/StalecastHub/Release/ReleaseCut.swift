@@ -101,5 +101,5 @@ package struct ReleaseAudience: Hashable, Sendable {
     }
 
     /// Audience of a commit that no client is told of.
-    static let nobody = ReleaseAudience(stages: 0..<0, isWhole: false)
+    static let empty = ReleaseAudience(stages: 0..<0, isWhole: false)
 }

@@ -33,7 +33,7 @@ package struct LoopRollouts {
     package mutating func begin(
         _ announcement: TopicBoard.Announcement, audience: ([Topic.Index]) -> Int, waiting: (Version) -> Int
     ) {
-        if announcement.audience == .nobody { return }
+        if announcement.audience == .empty { return }
         let (change, topics) = (announcement.change, announcement.encodedMessages.map(\.topic))
         // Taken out of the dictionary, so that changing it copies nothing.
         var list: [Version] = []

@@ -14,7 +14,7 @@ struct Deliver: ParsableCommand {
     @Option(help: "Streams on one topic.")
     var subscribers = 200
 
-    @Option(help: "Changes announced, each after the one before has reached everybody.")
+    @Option(help: "Changes announced, each after the one before has reached all.")
     var announcements = 50
 
     @Option(help: "Topics each stream names; with more than one the engine's general path is taken.")

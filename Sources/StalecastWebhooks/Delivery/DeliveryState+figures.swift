@@ -103,7 +103,7 @@ extension DeliveryState {
         var problems: [String] = []
         func check(_ isTrue: Bool, _ sentence: @autoclosure () -> String) { if !isTrue { problems.append(sentence()) } }
         let queued = admission.queues.flatMap(\.self).filter { endpoints[$0] != nil }
-        check(Set(queued).count == queued.count, "somebody is queued twice")
+        check(Set(queued).count == queued.count, "a webhook is queued twice")
         check(Set(queued) == Set(endpoints.all.filter(\.waiting.isQueued).map(\.number)), "queues and marks differ")
         let places = admission.underWay.reduce(0, +) + admission.slow
         check(places == attempts.count, "\(places) places are taken by \(attempts.count) attempts")

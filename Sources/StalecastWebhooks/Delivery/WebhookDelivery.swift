@@ -49,7 +49,7 @@ package final class WebhookDelivery: Sendable {
 
     // MARK: What happens
 
-    /// Begins. Whatever is owed since the last run is sent, spread over a moment.
+    /// Begins, and sends what is owed since the last run, spread over a moment.
     ///
     /// - Parameters:
     ///   - changes: the stored versions of all scopes, oldest first within a scope.

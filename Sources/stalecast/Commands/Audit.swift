@@ -63,7 +63,7 @@ struct AuditVerify: AsyncParsableCommand {
         commandName: "verify",
         abstract: "Check for changed, removed or added lines, except at the end; prints the first and ends with 1.",
         discussion: """
-            That lines written since the daemon's start are gone from the end does not show by itself, and whoever may \
+            That lines written since the daemon's start are gone from the end does not show by itself. A user who may \
             write the files can write all of them anew: keep the hash that is shown at another place, and name it with \
             --expect later. The exit code is also 1 when there is no line at all, and 6 when no log can be read.
 

@@ -119,7 +119,7 @@ struct Backup: AsyncParsableCommand {
             }
             try output.line("\(source.name) is copied to \(file), and the copy was read through: \(summary.text)")
             let names = missing.map {
-                $0 == "webhooks.key" ? "\($0) (without it nobody can open the webhooks' secrets)" : $0
+                $0 == "webhooks.key" ? "\($0) (without it the webhooks' secrets cannot be opened)" : $0
             }
             try output.line("not in it, keep apart: \(names.joined(separator: ", "))")
         }
@@ -178,7 +178,7 @@ struct Restore: AsyncParsableCommand {
         discussion: """
             The store gets a new identity: clients that come back with a cursor of the former one are told so \
             (`reset`) and hear the current state anew. Version numbers go on above all the replaced store gave away, because \
-            clients take no lower number for news. In a directory that never had the store nobody knows how far that was: \
+            clients take no lower number for news. In a directory that never had the store, that number is not known: \
             say it with --above. The replaced store stays beside it, with before-restore in its name; of those the newest \
             three stay. webhooks.key and the control token are not touched.
 
@@ -308,7 +308,7 @@ extension RestoreReport {
         }
         if !knowsReplaced, floors.ofAll == 0, !summary.scopes.isEmpty {
             lines.append(
-                "nobody knows here which versions were published after the backup: clients that hold a higher one will not "
+                "versions published after the backup are not known here: clients that hold a higher one will not "
                     + "notice a new version until the number has caught up; restore with --above NUMBER to be above it")
         }
         return lines

@@ -10,7 +10,7 @@ struct Edit: AsyncParsableCommand {
         abstract: "Edit the current version in $EDITOR and publish it.",
         discussion: """
             What you save is checked as `publish` checks it, before anything is sent; what is refused stays in a file that \
-            is named. When somebody publishes in between nothing is published (exit code 5). The editor is $VISUAL, else \
+            is named. If another version came first, nothing is published (exit code 5). The editor is $VISUAL, else \
             $EDITOR, with its options.
 
             Examples:

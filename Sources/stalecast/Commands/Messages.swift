@@ -34,7 +34,7 @@ struct Messages: AsyncParsableCommand, ControlOptions {
         ).json()
         try output.list(
             "messages", answer.items("messages"), in: answer,
-            ifNone: "nobody has sent a message yet; try `stalecast send PUSH_RC A=1`",
+            ifNone: "no message has been sent yet; try `stalecast send PUSH_RC A=1`",
             .whole("TIME") { $0.time("time") }, .right("AGE") { age($0.word("time", "")) },
             .left("TO") { $0.word("target") }, .left("SENDER") { ProposalReport.name($0["sender"]) },
             .extra("DATA") { $0.words("keys").joined(separator: ",") }, .extra("NAME") { $0.word("name", "") })

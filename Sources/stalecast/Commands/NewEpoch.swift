@@ -11,7 +11,7 @@ struct NewEpoch: AsyncParsableCommand {
             A data directory that was put back as a whole (a snapshot of a disk or a machine, rsync) looks like the store \
             before it: the daemon would give numbers away a second time, with other contents. This command keeps the versions \
             and gives the store a new identity: clients that come back are told so (`reset`) and hear the current state \
-            anew. Nobody knows here how far numbers went after the snapshot: say it with --above. Nodes of a cluster: \
+            anew. It cannot know how far numbers went after the snapshot: say it with --above. Nodes of a cluster: \
             `stalecast cluster new-epoch`.
 
             Examples:

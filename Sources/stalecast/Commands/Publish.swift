@@ -9,8 +9,8 @@ struct Publish: AsyncParsableCommand {
         abstract: "Publish a template from a file or a folder; subscribers hear of it at once.",
         discussion: """
             The file is JSON, or YAML where its name ends with .yaml. All files of a folder are one template: each has some of \
-            the parameters, groups and conditions. It is checked here, then by the server; then it is published, provided that nobody published \
-            since the current version was read (exit code 5 otherwise). A terminal shows what would change and asks, \
+            the parameters, groups and conditions. It is checked here and by the server, and published unless another \
+            version was published since the current one was read (exit code 5). A terminal shows the changes and asks, \
             unless --yes. A template that differs in nothing is not published, unless --force; without a terminal one \
             that lacks parameters of the current version only with --allow-removals.
 
@@ -30,8 +30,8 @@ struct Publish: AsyncParsableCommand {
               stalecast publish winter.json --description 'winter campaign'
               stalecast publish winter.json --validate-only
               stalecast publish winter.json --stages 1%,10%,100% --every 5m --wait
-              stalecast publish winter.json --if-match '*'  # over whatever is current
-              stalecast publish winter.json --propose  # for somebody else to approve
+              stalecast publish winter.json --if-match '*'  # over any current version
+              stalecast publish winter.json --propose  # for another person to approve
               stalecast publish winter.json --at 2h  # a proposal that publishes itself
               stalecast get | jq … | stalecast publish -
             """, aliases: ["apply"])
@@ -125,8 +125,8 @@ struct Rollback: AsyncParsableCommand {
             The version number goes up, also on a rollback: rolling version 5 back to 3 makes version 6. Without a number \
             it goes back to the version before the current one; where that is a rollback itself, to the one before what \
             it went back to. A terminal shows what would change and asks; scripts \
-            give a number or --yes. Nothing is rolled back if somebody publishes meanwhile (exit code 5). A version whose \
-            content is what is current already is not published again, unless --force.
+            give a number or --yes. Nothing is rolled back if another version comes meanwhile (exit code 5). A version \
+            whose content is what is current already is not published again, unless --force.
 
             Examples:
               stalecast rollback
@@ -180,7 +180,7 @@ struct Rollback: AsyncParsableCommand {
         }
         guard Question.canBeAsked || options.yes else {
             throw CommandFailure(
-                .usage, "the version before is \(version), and nobody is here to agree",
+                .usage, "the version before is \(version), and there is no terminal to ask at",
                 advice: "Give the number, `stalecast rollback \(version)`, or --yes.")
         }
         let output = options.output

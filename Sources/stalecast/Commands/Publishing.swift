@@ -147,7 +147,7 @@ struct Publishing {
         try output.line(
             "proposed as \(output.palette.green(number)), over version \(proposal.word("baseVersion")) of \(api.scope); "
                 + (time == nil
-                    ? "somebody else publishes it with `stalecast proposals approve \(number)`"
+                    ? "another person publishes it with `stalecast proposals approve \(number)`"
                     : "it publishes itself at \(clockTime(proposal.word("publishTime", ""))); `stalecast proposals reject "
                         + "\(number)` cancels it"))
         if !isAsked { try output.lines(try report(nil).difference(output.palette)) }
@@ -263,7 +263,7 @@ package struct PublishCounts {
             let time = json["milliseconds"].flatMap { Double($0.text()) }.map { " in \(Self.spelled($0)) ms" } ?? ""
             parts.append("told " + told.joined(separator: " and ") + (isPart ? " on this node" : "") + time)
         } else {
-            parts.append("nobody is connected \(isPart ? "to this node " : "")who would hear of it")
+            parts.append("no client is connected \(isPart ? "to this node " : "")that would hear of it")
         }
         if isPart { parts.append("`stalecast propagation` shows all nodes") }
         if sent < streams { parts.append("\(Self.grouped(streams - sent)) read too slowly and get it when they can") }

@@ -11,7 +11,7 @@ struct Send: AsyncParsableCommand, ControlOptions {
             stalecast send [<options>] --condition <expression> <key>=<value> ...
             """,
         discussion: """
-            Whoever is connected now gets exactly this data; nothing is replayed. `stalecast messages` lists who sent what \
+            Connected clients get exactly this data now; nothing is replayed. `stalecast messages` lists who sent what \
             to whom.
 
             Examples:
@@ -55,7 +55,7 @@ struct Send: AsyncParsableCommand, ControlOptions {
         let topics = answer.items("topics").filter { $0.word("name") == words[0] }
         if topics.isEmpty {
             return output.remark(
-                "no topic of project \(project) is called \(words[0].printable), so nobody heard it; `stalecast topics` lists "
+                "no topic of project \(project) is called \(words[0].printable), so no client heard it; `stalecast topics` lists "
                     + "them")
         }
         // A topic that is bound to several namespaces has the same subscribers in each.

@@ -38,7 +38,7 @@ extension Token {
         func run() async throws {
             let directory = data.directory
             if Question.canBeAsked, !yes, !outputOptions.json {
-                try Question("Whoever holds the token in \(directory.tokenFile) is refused then. Make a new one?")
+                try Question("Callers with the token in \(directory.tokenFile) are refused then. Make a new one?")
                     .agree()
             }
             do {

@@ -8,8 +8,8 @@ struct SetValues: AsyncParsableCommand {
         commandName: "set",
         abstract: "Change single values and publish, over exactly the version that was read.",
         discussion: """
-            Everything else stays as it is. A parameter that is not there is made with --create. When somebody publishes \
-            in between nothing is published (exit code 5).
+            Everything else stays as it is. A parameter that is not there is made with --create. If another version \
+            came in between, nothing is published (exit code 5).
 
             Examples:
               stalecast set max_items=21
@@ -18,7 +18,7 @@ struct SetValues: AsyncParsableCommand {
               stalecast set beta=true --create boolean
               stalecast set max_items=21 --wait 99% --timeout 2m
               stalecast set --schema screens=@screens.schema.json
-              stalecast set max_items=21 --propose  # for somebody else to approve
+              stalecast set max_items=21 --propose  # for another person to approve
             """)
 
     @Argument(

@@ -30,7 +30,7 @@ struct ConnectionOptions: ParsableArguments, DaemonPlace {
     /// - Throws: ``CommandFailure`` `unreachable` without an address, `tokenRefused` without a token.
     func controlClient() throws(CommandFailure) -> ControlClient {
         let address = try address(.control, given: control, \.control)
-        // Whatever keeps Edge's address from being known is told where it is needed.
+        // A problem that keeps Edge's address from being known is told where it is needed.
         if let caFile, !address.url.hasPrefix("https:"), (try? edgeAddress())?.url.hasPrefix("https:") != true {
             throw CommandFailure(
                 .usage, "--ca-file \(caFile) is for https, and Control is at \(address.url)",

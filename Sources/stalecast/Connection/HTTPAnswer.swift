@@ -62,7 +62,7 @@ extension CommandFailure {
                     + "$SSL_CERT_FILE.")
         case .refused, .unreachable, .connectTimeout:
             self.init(
-                .unreachable, "nobody answers at \(place)",
+                .unreachable, "no server answers at \(place)",
                 advice: "Is the daemon running? Start it with `stalecast serve`.")
         case .tlsVerify:
             self.init(
@@ -95,7 +95,7 @@ extension OutboundFailure {
         case .responseTimeout: "nothing was heard for too long"
         case .tooLarge: "the answer is too long"
         case .badAnswer: "the answer is not HTTP"
-        case .tlsVerify: "its certificate is signed by nobody known here, or is for another name"
+        case .tlsVerify: "its certificate is signed by no authority known here, or is for another name"
         case .tls, .tlsTimeout: detail.isEmpty ? "TLS failed" : "TLS failed, \(detail)"
         case .blocked, .cancelled, .other: detail.isEmpty ? "the request ended" : detail
         }

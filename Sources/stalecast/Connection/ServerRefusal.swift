@@ -112,7 +112,7 @@ struct ServerRefusal {
               `stalecast publish FILE --supersede` takes its place, for all clients at once.
             """
         case .versionMismatch:
-            "Somebody published meanwhile. See what with `stalecast versions` and `stalecast diff`, then publish again."
+            "Another version was published meanwhile. See `stalecast versions` and `stalecast diff`, then try again."
         case .outcomeUnknown: Self.lookFirst
         default: nil
         }

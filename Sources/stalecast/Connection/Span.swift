@@ -2,7 +2,7 @@ import ArgumentParser
 import StalecastWire
 
 /// A length of time on the command line: `300ms`, `25s`, `10m`, `2h`, `7d`, or a plain number of seconds. At most
-/// 10,000 days, so that whatever is computed from it fits.
+/// 10,000 days, so that all that is computed from it fits.
 package struct Span: ExpressibleByArgument, Sendable {
     package let duration: Duration
 

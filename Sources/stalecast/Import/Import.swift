@@ -23,7 +23,7 @@ extension Import {
             discussion: """
                 Every version that Firebase lists is published here, oldest first. The description says which version it \
                 was, when, and by whom. Clients that are connected hear of each. A second import publishes only what is \
-                new since the first; when somebody published here in between, it does nothing without --force.
+                new since the first; when another version came here in between, it does nothing without --force.
 
                 Parts of the newest template that Firebase evaluates and this server does not, or evaluates otherwise, are named: \
                 audiences, imported segments, personalization, experiments, rollouts, percentages. An older version that \
@@ -36,7 +36,7 @@ extension Import {
                     --url http://edge:8081 --credentials token
 
                 Exit codes: 1 the newest version is not valid here, or the origin cannot be used; 4 credentials are missing or \
-                refused, there or here; 5 somebody published here meanwhile; 6 the origin has no version. What was \
+                refused, there or here; 5 another version came here meanwhile; 6 the origin has no version. What was \
                 published until then stays, and the next import goes on behind it.
                 """)
 

@@ -29,7 +29,7 @@ enum LoadEnding {
                 .notFound, "the server knows no such topic: \(topic)",
                 advice: "`stalecast topics` lists those it knows.")
         case .system(ECONNREFUSED)? where result.ready == 0:
-            return CommandFailure(.unreachable, "nobody answers any more (connection refused)")
+            return CommandFailure(.unreachable, "no server answers any more (connection refused)")
         case let failure?:
             return CommandFailure(
                 .refused, "\(missing) of \(result.asked) subscribers did not connect: \(failure.sentence)",

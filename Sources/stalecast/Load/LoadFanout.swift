@@ -10,7 +10,7 @@ struct LoadFanout: AsyncParsableCommand {
             Each round publishes a copy of the current template whose parameter `stalecast_load` has another value, \
             and waits until that version has reached every subscriber. Latency counts from just before the publish is \
             sent until the message lies at the subscriber's socket; a long-poll's CPU includes its next request. At the end the template found at the start is \
-            rolled back to, unless somebody else published meanwhile.
+            rolled back to, unless another version was published meanwhile.
 
             CPU and memory of the daemon are read from /proc when its data directory (--data) is given and it runs on \
             this machine. Use a daemon just started for memory: one that held streams before has their memory ready.

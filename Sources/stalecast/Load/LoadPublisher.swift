@@ -137,7 +137,7 @@ enum LoadRestoration: Sendable {
         switch self {
         case .notNeeded: "nothing was published"
         case .notWanted: "the last round's version stays (--no-restore)"
-        case .leftAlone: "somebody else published meanwhile: theirs stays, nothing was rolled back"
+        case .leftAlone: "another version was published meanwhile: it stays, nothing was rolled back"
         case .rolledBack(let source, let version): "rolled back to version \(source), which is now version \(version)"
         case .emptied(let version): "there was no version before: an empty template is now version \(version)"
         case .failed(let failure): "not restored: \(failure.sentence)"

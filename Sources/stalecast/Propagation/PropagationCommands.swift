@@ -101,7 +101,7 @@ struct PropagationLaggards: AsyncParsableCommand, ScopedControlOptions {
         let output = output
         if output.isJSON { return try output.json(answer) }
         let total = answer["total"]?.int64 ?? 0
-        if total == 0 { return output.remark(client == nil ? "nobody is behind" : "nobody of that id is known") }
+        if total == 0 { return output.remark(client == nil ? "no client is behind" : "no client of that id is known") }
         let table = groupBy.map { Self.groups(answer, $0.rawValue.uppercased()) } ?? Self.clients(answer)
         try output.lines(table.lines(output.palette))
         let shown = Int64(answer["laggards"]?.array?.count ?? Int(total))

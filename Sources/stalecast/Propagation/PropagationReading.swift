@@ -85,7 +85,7 @@ package struct PropagationReading {
         guard expected > 0 else {
             return isDeserted(stage)
                 ? "all \(noun)s left before they were told of version \(version)"
-                : "nobody waits for version \(version)"
+                : "no \(noun) waits for version \(version)"
         }
         let share = Double(count) / Double(expected) * 100
         if unknown(stage) == expected {

@@ -7,9 +7,9 @@ struct Proposals: AsyncParsableCommand {
         commandName: "proposals",
         abstract: "List, read, approve and reject what was proposed with publish --propose.",
         discussion: """
-            A proposal becomes a version when somebody approves it, and only over the version it was made over: when \
+            A proposal becomes a version when a person approves it, and only over the version it was made over: when \
             another one was published meanwhile it has to be proposed anew (exit code 5). Where the project's \
-            configuration says approvals: required, that somebody is another principal than its author; all who use the \
+            configuration says approvals: required, that person is another principal than its author; all who use the \
             control token are one and the same. An open one ends by itself after 30 days.
 
             Examples:

@@ -52,7 +52,7 @@ struct StagingOptions: ParsableArguments {
     /// - Throws: `ValidationError` where a proposal, or a wait for something else, is asked for too.
     func judge(_ wait: WaitOptions, _ proposing: ProposeOptions) throws {
         if proposing.isAsked, !query.names.isEmpty {
-            throw ValidationError("a proposal is released when somebody approves it, to all clients at once")
+            throw ValidationError("a proposal is released when it is approved, to all clients at once")
         }
         if stages != nil, wait.isAboutClients {
             throw ValidationError(

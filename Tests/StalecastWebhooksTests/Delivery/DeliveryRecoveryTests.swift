@@ -175,7 +175,6 @@ import Testing
         }
     }
 
-    /// Ends in good order: what is gathered for a tenth of a second is not lost.
     @Test func aRestartRemembersManyWebhooksOfOneTransaction() async throws {
         try await OriginServer.serving({ _ in .status(204) }) { server in
             let fixture = try DeliveryFixture()
@@ -194,6 +193,7 @@ import Testing
         }
     }
 
+    /// Ends in good order: what is gathered for a tenth of a second is not lost.
     @Test func theEndWritesWhatWaits() async throws {
         try await OriginServer.serving({ _ in .status(204) }) { server in
             let stage = try DeliveryFixture()

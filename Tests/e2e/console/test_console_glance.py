@@ -42,7 +42,7 @@ def test_four_answers_are_on_every_screen(launch, browser, console):
         go(browser, screen)
         seen = browser.shows(STRIP, lambda cells: len(cells) == 5 and "failing" in cells[3])
         assert seen[1].startswith("Version 2") and "by Grace" in seen[1], seen
-        assert "nobody" in seen[0].lower() or "no audience" in seen[0], seen
+        assert "no client" in seen[0].lower() or "no audience" in seen[0], seen
         assert seen[4].startswith("Sources") and "none" in seen[4], seen
     color = "getComputedStyle(document.querySelector('#strip .cell:nth-child({}) b')).color"
     assert browser.evaluate(color.format(4)) != browser.evaluate(color.format(5)), "what fails is red"

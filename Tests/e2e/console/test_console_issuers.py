@@ -207,7 +207,7 @@ def test_a_forged_signature_opens_nothing(launch, provider):
     assert not session["signedIn"] and "signed its answer with a key" in session["problem"]
 
 
-FAULTS = {"denied": "accounts refused: access_denied", "broken": "cannot sign anybody in now", "no_token": "cannot sign anybody in now"}
+FAULTS = {"denied": "accounts refused: access_denied", "broken": "cannot sign people in now", "no_token": "cannot sign people in now"}
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -221,7 +221,7 @@ def test_an_issuer_that_is_down_is_said_before_anybody_leaves(launch, provider):
     provider.fault = "down"
     daemon = serve(launch, provider.entry())
     answer = Visitor(daemon, provider).begin()
-    assert answer.status == 503 and "accounts cannot sign anybody in now" in answer.text
+    assert answer.status == 503 and "accounts cannot sign people in now" in answer.text
     metrics = Visitor(daemon, provider).ask("GET", "/metrics", Authorization=f"Bearer {daemon.token}").text
     assert 'stalecast_console_sign_ins_total{issuer="accounts",outcome="unavailable"} 1' in metrics
 

@@ -88,7 +88,7 @@ async def test_two_windows_disagree(launch, browser, console):
     browser.call("Page.bringToFront")
     browser.tab_to(focus("Review and publish"))
     browser.press("Enter")
-    browser.has("Somebody published meanwhile")
+    browser.has("Another version was published meanwhile")
     browser.has("Changed on both sides")
     assert browser.evaluate("document.querySelectorAll('dialog fieldset').length") == 1, "only a was changed by both"
     browser.tab_to(focus("Continue on their version"))

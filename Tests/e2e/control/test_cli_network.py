@@ -79,7 +79,7 @@ def test_an_ipv6_address_is_written_in_brackets(token):
         for address in (f"http://[::1]:{server.port}", f"[::1]:{server.port}"):
             assert "PUSH_RC" in run("topics", "--control", address, "--token-file", token)
     text = run("topics", "--control", f"http://[::1]:{server.port}", "--token-file", token, code=UNREACHABLE)
-    assert "nobody answers at http://[::1]:" in text and "NSURL" not in text
+    assert "no server answers at http://[::1]:" in text and "NSURL" not in text
 
 
 def test_a_private_authority_is_trusted_when_it_is_named(token, tmp_path):

@@ -86,7 +86,7 @@ async def test_the_publisher_hears_who_was_told(launch, half):
         cli("webhooks", "add", receiver.url)
         assert "; 1 webhook on its way" in cli("set", "a=3")
     server = cli("publish", "-", "--namespace", "firebase-server", stdin=b'{"parameters":{}}')
-    assert "nobody is connected" in server
+    assert "no client is connected" in server
 
 
 def test_a_webhook_is_removed_after_a_question(cli):
@@ -161,7 +161,7 @@ def test_what_is_refused_is_kept(cli):
 
 def test_who_publishes_while_somebody_edits_wins(cli):
     said = editing(cli, f"'{BINARY}' set pay=off --data '{cli.data}'; sed -i 's/\"20\"/\"25\"/' \"$1\"", MISMATCH)
-    assert "Somebody published meanwhile" in said and '"25"' in drafts(cli)[0].read_text()
+    assert "Another version was published meanwhile" in said and '"25"' in drafts(cli)[0].read_text()
     assert newest(cli) == 2 and cli("get", "max_items") == "20\n"
 
 

@@ -80,7 +80,7 @@ def test_a_rollback_takes_back_nothing_that_was_published_during_its_question(cl
     terminal.read_until("[y/N]")
     cli("publish", cli.file(template({"max_items": "22"})))
     terminal.type("y\n")
-    assert terminal.end() == MISMATCH and "Somebody published meanwhile" in terminal.shown, terminal.shown
+    assert terminal.end() == MISMATCH and "Another version was published meanwhile" in terminal.shown, terminal.shown
     assert cli.json("get")["parameters"]["max_items"]["defaultValue"]["value"] == "22"
 
 

@@ -375,4 +375,4 @@ async def test_a_proxy_protocol_without_proxies_is_refused(launch):
     daemon = launch(configs.config(edge={"proxyProtocol": True}), start=False)
     daemon.spawn()
     assert daemon.wait() == 78
-    assert "edge.proxyProtocol lets nobody in without edge.trustedProxies" in daemon.log_text()
+    assert "edge.proxyProtocol admits no client without edge.trustedProxies" in daemon.log_text()

@@ -114,7 +114,7 @@ def test_without_a_daemon_it_says_so_and_leaves_no_file(launch, tmp_path):
         out, err = cli(*words, code=UNREACHABLE)
         assert not out and "no daemon" in err and "stalecast serve" in err
     assert not (tmp_path / "secret").exists()
-    assert "nobody answers" in cli("list", "--control", "http://127.0.0.1:1", code=UNREACHABLE)[1]
+    assert "no server answers" in cli("list", "--control", "http://127.0.0.1:1", code=UNREACHABLE)[1]
 
 
 def test_a_daemon_that_was_killed_is_unreachable_too(launch):

@@ -41,7 +41,7 @@ struct ForceUpdate {
         Stalecast.configure(options: run.options)
         let remoteConfig = RemoteConfig.remoteConfig()
         let watch = UpdateWatch(remoteConfig: remoteConfig, version: version, handler: ConsoleHandler())
-        _ = try? await remoteConfig.fetchAndActivate()  // without a server nobody is locked out
+        _ = try? await remoteConfig.fetchAndActivate()  // without a server no user is locked out
         watch.check()
 
         var count = 0

@@ -29,7 +29,7 @@ struct AppVersion: Comparable, Sendable, CustomStringConvertible {
 }
 
 /// The parameter's value. A member that is missing or is no version asks for nothing: a slip in the console must not
-/// lock everybody out.
+/// lock all users out.
 struct UpdateVersions: Decodable, Sendable {
     let force: String?
     let recommend: String?

@@ -39,7 +39,7 @@ extension Pattern {
             }
             var copy = self
             for value in UInt32(0)..<128 {
-                // Whatever an ASCII letter folds to is ASCII.
+                // An ASCII letter folds to ASCII only.
                 let isListed =
                     foldsCase ? Self.variants(of: value).contains { listed.contains($0) } : listed.contains(value)
                 guard isListed != isNegated else { continue }
