@@ -30,8 +30,8 @@ struct ClientTable {
         var node: UInt16 = 0
         /// Number of fetches since the newest version, as counted for ``HerdExperience``.
         var fetches: UInt8 = 0
-        /// Connected, or gone for less than ten seconds.
-        var isPresent = false
+        /// Connected, or gone for less than ten seconds. See ``ClientTable/setPresent(_:_:)``.
+        fileprivate(set) var isPresent = false
         /// True in the queue of clients that may have gone.
         var isLeaving = false
         /// Another node of the cluster counts it among the clients that fetched its version.
@@ -62,6 +62,8 @@ struct ClientTable {
     private(set) var keys: [UInt64] = []
     var entries: [Entry] = []
     private var index: [UInt32] = []
+    /// Clients that are present, by the number of their scope: a publish must not pass over all clients to count them.
+    private var present: [Int] = []
     /// Ids one after the other, where each begins, and the addresses.
     private var ids: [UInt8] = []
     private var idStarts: [UInt32] = []
@@ -76,6 +78,20 @@ struct ClientTable {
 
     /// Number of clients for which one of those held stands.
     var weight: Int { 1 << level }
+
+    /// Number of clients of a scope that are present.
+    func presentCount(of scope: UInt16) -> Int { scope < present.count ? present[Int(scope)] : 0 }
+
+    mutating func setPresent(_ place: Int, _ isPresent: Bool) {
+        guard entries[place].isPresent != isPresent else { return }
+        entries[place].isPresent = isPresent
+        countPresent(entries[place].scope, isPresent ? 1 : -1)
+    }
+
+    private mutating func countPresent(_ scope: UInt16, _ change: Int) {
+        while present.count <= scope { present.append(0) }
+        present[Int(scope)] += change
+    }
 
     func place(of key: UInt64) -> Int? {
         guard !index.isEmpty else { return nil }
@@ -114,6 +130,7 @@ struct ClientTable {
     private mutating func append(_ key: UInt64, _ entry: Entry, _ id: ArraySlice<UInt8>, _ address: UInt64) {
         keys.append(key)
         entries.append(entry)
+        if entry.isPresent { countPresent(entry.scope, 1) }
         guard keepsNames else { return }
         idStarts.append(UInt32(ids.count))
         ids.append(contentsOf: id)

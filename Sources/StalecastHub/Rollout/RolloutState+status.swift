@@ -4,8 +4,7 @@ extension RolloutState {
     func topics(of place: Int) -> Set<Topic.Index> { names.topics(table.entries[place].topics) }
 
     func present(in scope: Scope) -> Int {
-        guard let number = names.number(known: scope) else { return 0 }
-        return table.entries.count { $0.isPresent && $0.scope == number } * table.weight
+        names.number(known: scope).map { table.presentCount(of: $0) * table.weight } ?? 0
     }
 
     /// Versions whose row in the store is missing or old: those that ended, so that nothing is expected of them any

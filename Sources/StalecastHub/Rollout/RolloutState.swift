@@ -17,6 +17,8 @@ struct RolloutState {
     var table: ClientTable
     /// Oldest first.
     private(set) var rollouts: [Scope: [VersionRollout]] = [:]
+    /// Scope whose newest version has no audience yet; nil: none. See ``gather()``.
+    private var ungathered: Scope?
     /// The newest version that exists; no claim goes beyond it.
     private var newest: [Scope: VersionNumber] = [:]
     private(set) var seconds = StageSeconds()
@@ -54,7 +56,7 @@ struct RolloutState {
 
     mutating func announced(_ announced: AnnouncedVersion) {
         let (change, now) = (announced.change, announced.now)
-        leave(at: now)
+        depart(at: now)
         // Taken out of the dictionary, so that changing it copies nothing.
         var list: [VersionRollout] = []
         swap(&list, &rollouts[change.scope, default: []])
@@ -64,18 +66,29 @@ struct RolloutState {
         let previous = list.last?.version == change.version ? list.last?.previous : newest[change.scope]
         var rollout = VersionRollout(announced, previous: previous, bit: bit)
         rollout.loops.reserveCapacity(loops)
-        rollout.gather(&table.entries, of: names.number(of: change.scope), hears: names.hears(rollout.topics))
         // A staged version has an entry for each of its stages.
         for index in list.indices where list[index].version != change.version { list[index].overtake() }
         if list.count >= Self.ring { list.removeFirst(list.count - Self.ring + 1) }
         list.append(rollout)
         rollouts[change.scope] = list
         newest[change.scope] = change.version
+        ungathered = change.scope
         let waiting = early
         early = []
         for foreignFetch in waiting { seenElsewhere(foreignFetch, at: now) }
         loads[change.scope] = FetchLoad(
             change.sequence, fetchWindowMs: announced.fetchWindowMs, after: loads[change.scope], at: now)
+    }
+
+    /// Counts the audience of the version that was announced last. It passes over all clients, so an announcement leaves
+    /// it to what reads or changes clients next: as a rule a loop, which tells its counts when it has sent the version.
+    private mutating func gather() {
+        guard let scope = ungathered, let index = rollouts.index(forKey: scope),
+            let place = rollouts.values[index].indices.last
+        else { return }
+        ungathered = nil
+        let hears = names.hears(rollouts.values[index][place].topics)
+        rollouts.values[index][place].gather(&table.entries, of: names.number(of: scope), hears: hears)
     }
 
     /// A loop tells how far a version is on its streams.
@@ -84,6 +97,7 @@ struct RolloutState {
     mutating func note(
         _ streamCounts: StreamCounts?, of loop: Int, in scope: Scope, _ sequence: CommitSequence, at now: UInt64
     ) {
+        if streamCounts != nil { gather() }
         // The value is changed by its place: a change by its key takes memory each time.
         guard let scope = rollouts.index(forKey: scope),
             let place = rollouts.values[scope].lastIndex(where: { $0.sequence == sequence })
@@ -97,6 +111,7 @@ struct RolloutState {
 
     /// A stream or a held poll of a client began.
     mutating func joined(_ arrival: ClientArrival, address: (key: UInt64, isLimited: Bool), at now: UInt64) {
+        gather()
         let (client, scope, topics, isPoll) = (arrival.client, arrival.scope, arrival.topics, arrival.isPoll)
         guard let place = place(of: client, scope, address, at: now) else { return }
         let number = names.number(of: topics, in: &table, at: tenths(now))
@@ -105,7 +120,7 @@ struct RolloutState {
         table.entries[place].node = 0
         if isPoll { table.entries[place].polls += table.entries[place].polls == .max ? 0 : 1 }
         if !isPoll { table.entries[place].streams += table.entries[place].streams == .max ? 0 : 1 }
-        table.entries[place].isPresent = true
+        table.setPresent(place, true)
         raise(place, scope, to: (arrival.held, client.active ?? 0), at: now)
         let fetched = table.entries[place].fetched
         tellOfArrival(place, scope, before: before, at: now)
@@ -138,6 +153,7 @@ struct RolloutState {
     mutating func moved(
         _ key: UInt64, to topics: Set<Topic.Index>, in scope: Scope, by version: VersionNumber, at now: UInt64
     ) {
+        gather()
         guard let place = table.place(of: key) else { return }
         let number = names.number(of: topics, in: &table, at: tenths(now))
         table.entries[place].topics = number
@@ -156,6 +172,7 @@ struct RolloutState {
     ///
     /// - Parameter untold: sequence of the first version that it was not told of; nil where it was told of all.
     mutating func left(_ key: UInt64, isPoll: Bool, untold: CommitSequence?, at now: UInt64) {
+        gather()
         guard let place = table.place(of: key) else { return }
         if isPoll, 1..<UInt16.max ~= table.entries[place].polls { table.entries[place].polls -= 1 }
         if !isPoll, 1..<UInt16.max ~= table.entries[place].streams { table.entries[place].streams -= 1 }
@@ -176,7 +193,10 @@ struct RolloutState {
             rollouts.values[index][last].fetches.answered(at: now)
         }
         var place: Int?
-        if let client { place = self.place(of: client, scope, address, at: now) }
+        if let client {
+            gather()
+            place = self.place(of: client, scope, address, at: now)
+        }
         var counted = 0
         if let place, table.entries[place].countsFetch() { counted = table.weight }
         if let index = loads.index(forKey: scope) {
@@ -193,6 +213,7 @@ struct RolloutState {
             if early.count < Sightings.most { early.append(foreignFetch) }
             return
         }
+        gather()
         guard let place = table.place(of: foreignFetch.key) else { return }
         let (before, fetched) = (table.entries[place], UInt32(clamping: foreignFetch.fetched.rawValue))
         raise(place, foreignFetch.scope, to: (foreignFetch.fetched, foreignFetch.active), at: now, isHeard: true)
@@ -229,6 +250,7 @@ struct RolloutState {
 
     /// Other nodes than these are gone: clients that listened at one of them, and come to no other, are gone too.
     mutating func forgetElsewhere(allBut nodes: Set<String>, at now: UInt64) {
+        gather()
         let numbers = names.forget(allBut: nodes)
         early.removeAll { !nodes.contains($0.node) }
         for place in table.entries.indices where numbers.contains(table.entries[place].node) {
@@ -326,8 +348,17 @@ struct RolloutState {
 
     // MARK: Time
 
-    /// Forgets clients that are gone for too long. Call it before counts are read.
+    /// Counts the clients that wait to be counted, and forgets those that are gone for too long. Call it before counts
+    /// are read.
     mutating func leave(at now: UInt64) {
+        depart(at: now)
+        // Every ten minutes.
+        let time = tenths(now)
+        if time > lastSweep + 6000 { forget(at: time) }
+    }
+
+    private mutating func depart(at now: UInt64) {
+        gather()
         let time = tenths(now)
         while let key = departures.next(at: time, after: Self.absence) {
             guard let place = table.place(of: key) else { continue }
@@ -338,15 +369,13 @@ struct RolloutState {
                 departures.append(key, at: table.entries[place].seen)
             } else {
                 let wasHere = table.entries[place].isPresent
-                table.entries[place].isPresent = false
+                table.setPresent(place, false)
                 if table.entries[place].isElsewhere { continue }
                 part(place, at: now)
                 // All nodes know that another one ended, with the clients that listened there.
                 if wasHere { sight(place, names.scope(table.entries[place].scope), hasLeft: true) }
             }
         }
-        // Every ten minutes.
-        if time > lastSweep + 6000 { forget(at: time) }
     }
 
     /// A client that is gone leaves the audiences of versions that it does not have.

@@ -3,7 +3,8 @@ import Synchronization
 
 /// Records which client has which version, over all loops of Edge: the hub tells it what is announced, loops which
 /// clients come, go and how far they are, fetches what was answered. Every call takes a lock for less than a
-/// microsecond, but for an announcement and a look, which pass over the clients once: a millisecond at the cap.
+/// microsecond, but for a look and the first call after an announcement, which pass over the clients once: a
+/// millisecond at the cap.
 package final class RolloutTracker: Sendable {
     private struct State {
         var versions: RolloutState
