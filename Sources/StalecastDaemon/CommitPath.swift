@@ -76,7 +76,8 @@ struct CommitPath {
         let (hub, served, versions, webhooks, tally) = (hub, served, versions, webhooks, releases)
         store.setCommitHandler { stored in
             // Before the announcement, so that a client that hears of a version can fetch it.
-            served.install(stored.template, stored.change)
+            let former = served.install(stored.template, stored.change, ready: stored.ready)
+            defer { withExtendedLifetime(former) {} }
             let topics = hub.announce(stored.change, at: stalecast_monotonic_ns())
             versions.announced(stored.change, on: topics)
         }

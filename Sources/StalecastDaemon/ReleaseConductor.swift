@@ -31,15 +31,16 @@ package struct ReleaseConductor: Sendable {
         case .began:
             let cut = step.release.cut
             hub.releases.begin(step.release, at: time)
-            served.stage(version.template, version.change, cut, stages: step.stages.upperBound)
+            served.stage(
+                version.template, version.change, cut, stages: step.stages.upperBound, ready: version.ready)
             hub.split(scope, by: cut)
         case .reached: served.cover(scope, stages: step.stages.upperBound)
         case .rolledBack:
-            served.install(version.template, version.change)
+            served.install(version.template, version.change, ready: version.ready)
             // Nothing changed for the others. The topics themselves have no clients, so they may hold the new number.
             audience = ReleaseAudience(stages: step.stages, isWhole: true)
         case .superseded:
-            served.install(version.template, version.change)
+            served.install(version.template, version.change, ready: version.ready)
             audience = nil
         }
         hub.releases.reached(scope, at: time)
@@ -96,7 +97,8 @@ package struct ReleaseConductor: Sendable {
     /// - Parameter base: the version before that of an open release.
     package func restore(_ release: Release?, _ current: StoredVersion, _ base: StoredVersion?) {
         guard let release, let base, release.isSplitting(current.change) else {
-            return served.install(current.template, current.change)
+            served.install(current.template, current.change)
+            return
         }
         served.install(base.template, base.change)
         served.stage(current.template, current.change, release.cut, stages: release.stagesTold)

@@ -61,6 +61,15 @@ enum Candidate: Sendable {
         }
     }
 
+    /// Template of the version, where it is known before the database is asked.
+    var template: Template? {
+        switch self {
+        case .publish(let publish, _): publish.template
+        case .adopt(let adoption, _): adoption.template
+        case .rollback, .approve, .release: nil
+        }
+    }
+
     /// Way in which the version is released; nil: to all at once.
     var staged: Publish.Staged? { if case .publish(let publish, _) = self { publish.staged } else { nil } }
 

@@ -8,15 +8,28 @@ package struct StoredVersion: Sendable, Hashable {
     package let template: Template
     /// `template.json` as UTF-8 on one line, as it was committed: without `version` and `etag`.
     package let content: [UInt8]
+    /// Made of ``template`` before the commit; nil for a server template, and for a version that was read from
+    /// the database.
+    package var ready: ReadyTemplate?
 
-    package init(change: TemplateChange, template: Template, content: [UInt8]) {
-        (self.change, self.template, self.content) = (change, template, content)
+    package init(change: TemplateChange, template: Template, content: [UInt8], ready: ReadyTemplate? = nil) {
+        (self.change, self.template, self.content, self.ready) = (change, template, content, ready)
     }
+
+    package static func == (a: Self, b: Self) -> Bool { a.change == b.change && a.content == b.content }
+    package func hash(into hasher: inout Hasher) { hasher.combine(change) }
 
     package var metadata: VersionMetadata { change.metadata }
     package var etag: String { change.etag }
     package var scope: Scope { change.scope }
     package var version: VersionNumber { change.metadata.number }
+}
+
+extension ReadyTemplate {
+    /// nil for a server template: most daemons do not serve those to clients.
+    static func made(of template: Template, in scope: Scope) -> ReadyTemplate? {
+        TemplateKind(namespace: scope.namespace) == .client ? ReadyTemplate(template, kind: .client) : nil
+    }
 }
 
 /// Versions that ``TemplateStore/versions(of:_:)`` lists. The default is the newest ten.

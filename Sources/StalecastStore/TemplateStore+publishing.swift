@@ -75,10 +75,11 @@ extension TemplateStore {
                 throw error
             }
         }
+        let ready = candidate.template.flatMap { ReadyTemplate.made(of: $0, in: candidate.scope) }
         // GRDB's async writes give up when the task is cancelled, in the middle too.
         let result = await withCheckedContinuation { continuation in
             let isFirst = state.withLock {
-                $0.queue(QueuedPublish(candidate: candidate, audit: .current, done: continuation))
+                $0.queue(QueuedPublish(candidate: candidate, ready: ready, audit: .current, done: continuation))
             }
             // A publish that runs on the writer commits at once, and takes along what waits for the writer's turn.
             let isDone = connection.writer.doIfCurrent { self.commitQueued($0) }
@@ -131,6 +132,9 @@ extension TemplateStore {
     /// Makes what was committed visible and announces it, in its order.
     private func show(_ made: [Result<Appended, StoreError>], took: Duration) {
         let versions = made.compactMap { try? $0.get() }  // refusals are counted below
+        // Freed after the announcement: a template has thousands of parts.
+        let former = versions.map { currentTemplates[$0.version.scope] }
+        defer { withExtendedLifetime(former) {} }
         if let last = versions.last {
             note(.enough)
             recordMark(last.version.change.sequence)
@@ -225,10 +229,12 @@ extension TemplateStore {
     ) throws -> Result<Appended, StoreError> {
         let candidate = publish.candidate
         let (scope, now) = (candidate.scope, configuration.now())
-        let version: StoredVersion
+        var version: StoredVersion
         do {
             try checkRelease(candidate)
             version = try make(candidate, ends, now, db)
+            // Nothing that takes long may come between the commit and the first message.
+            version.ready = publish.ready ?? .made(of: version.template, in: scope)
         } catch let refusal as StoreError {
             return .failure(refusal)
         }
@@ -302,6 +308,8 @@ extension TemplateStore {
 /// A publish that waits for the writer.
 struct QueuedPublish: Sendable {
     let candidate: Candidate
+    /// Made of its template; nil where only the database knows that, and for a server template.
+    let ready: ReadyTemplate?
     /// Entry that its transaction stores for the audit log; nil: none.
     let audit: AuditEntry?
     let done: CheckedContinuation<Result<StoredVersion, StoreError>, Never>

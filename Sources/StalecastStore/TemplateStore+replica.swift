@@ -65,7 +65,9 @@ extension TemplateStore {
                 versions.append(
                     try version.content.map { content in
                         let template = try Template(stored: JSONValue.parse(content))
-                        return StoredVersion(change: version.change, template: template, content: content)
+                        return StoredVersion(
+                            change: version.change, template: template, content: content,
+                            ready: .made(of: template, in: version.change.scope))
                     })
             } catch {
                 throw .readFailed("version \(version.change.version) of \(version.change.scope) in the log: \(error)")

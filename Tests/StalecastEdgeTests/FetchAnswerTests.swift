@@ -59,7 +59,7 @@ import Testing
         let condition = TemplateCondition(name: "c", expression: "app.customSignal['s'].exactlyMatches(['1'])")
         let parameter = TemplateParameter(defaultValue: .value(value), conditionalValues: ["c": .value(other)])
         let template = CompiledTemplate(Template(conditions: [condition], parameters: ["p": parameter]))
-        let renderer = FetchRenderer(template, version: 7, scope: Self.scope, projectNumber: 4711)
+        let renderer = FetchRenderer(ReadyTemplate(template), version: 7, scope: Self.scope, projectNumber: 4711)
         let tags = [[:], ["s": "1"]].map {
             renderer.rendering(of: template.outcome(for: EvaluationContext(appInstanceID: "a", customSignals: $0))).etag
         }
@@ -95,7 +95,7 @@ import Testing
             TemplateCondition(name: $0, expression: "app.customSignal['\($0)'].exactlyMatches(['1'])")
         }
         let template = CompiledTemplate(Template(conditions: conditions, parameters: parameters))
-        let renderer = FetchRenderer(template, version: 7, scope: Self.scope, projectNumber: 4711)
+        let renderer = FetchRenderer(ReadyTemplate(template), version: 7, scope: Self.scope, projectNumber: 4711)
         for number in 0..<32 {
             let signals = ["c": "\(number & 1)", "d": "\(number >> 1 & 1)"]
             let outcome = template.outcome(for: EvaluationContext(appInstanceID: "\(number)", customSignals: signals))

@@ -24,7 +24,7 @@ import Testing
 
     private func rendering(_ size: Int) -> FetchRendering {
         let template = CompiledTemplate(.of(["a": String(repeating: "x", count: size)]))
-        let renderer = FetchRenderer(template, version: 1, scope: one, projectNumber: 1)
+        let renderer = FetchRenderer(ReadyTemplate(template), version: 1, scope: one, projectNumber: 1)
         return renderer.rendering(of: template.outcome(for: EvaluationContext(now: Timestamp(microseconds: 0))))
     }
 

@@ -111,6 +111,16 @@ import Testing
         #expect(store.figures.commits.count == 200)
     }
 
+    /// The first message must not wait for what a large template takes.
+    @Test func aVersionIsReadyForFetchesWhenItIsAnnounced() async throws {
+        let store = try TemplateStore.make(directory)
+        let values = Mutex<[String?]>([])
+        store.setCommitHandler { version in values.withLock { $0.append(version.ready?.compiled.texts.first) } }
+        for value in ["a", "b"] { try await store.put(value) }
+        _ = try await store.rollback(.demo, to: 1)
+        #expect(values.withLock { $0 } == ["a", "b", "a"])
+    }
+
     @Test func cancelledPublisherDoesNotInterruptItsPublish() async throws {
         let store = try TemplateStore.make(directory)
         let task = Task { try await store.put("a") }

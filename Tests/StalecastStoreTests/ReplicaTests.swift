@@ -65,7 +65,10 @@ import Testing
         }
         let store = try open(epoch)
         let heard = Mutex<[VersionNumber]>([])
-        store.setCommitHandler { version in heard.withLock { $0.append(version.version) } }
+        store.setCommitHandler { version in
+            #expect(version.ready != nil)
+            heard.withLock { $0.append(version.version) }
+        }
         #expect(try store.replicaState() == ReplicaState(epoch: epoch, head: 0, publish: "", isWhole: false))
         try await store.apply(shared)
         try await store.becameWhole()

@@ -99,42 +99,22 @@ package final class FetchBytes: Sendable {
     static func ending(date: String, fields: String) -> [UInt8] { Array("Date: \(date)\r\n\(fields)\r\n".utf8) }
 }
 
-/// Makes the answers of one version. Each name, and each value that some instance may get, is written and hashed once,
-/// when the version comes; an answer joins them. Who fetches chooses the outcome, custom signals being its own word,
-/// and must not be able to ask for more than a copy.
+/// Makes the answers of one version, by joining the pieces of its template. Who fetches chooses the outcome, custom
+/// signals being its own word, and must not be able to ask for more than a copy.
 package struct FetchRenderer: Sendable {
     /// nil while the scope has none.
-    package let template: CompiledTemplate?
+    private let template: ReadyTemplate?
     private let number: VersionNumber
     private let version: String
     /// Stem of ETags, up to the hash.
     private let tagStem: String
-    /// All pieces, one after the other.
-    private let bytes: [UInt8]
-    private let keys: [Piece]
-    private let texts: [Piece]
-
-    private struct Piece {
-        let range: Range<Int>
-        let hash: ContentHash
-    }
 
     /// - Parameter template: nil makes the answer for a scope without a template.
-    package init(_ template: CompiledTemplate?, version: VersionNumber, scope: Scope, projectNumber: UInt64) {
+    package init(_ template: ReadyTemplate?, version: VersionNumber, scope: Scope, projectNumber: UInt64) {
         self.template = template
         number = version
         self.version = "\"templateVersion\":\"\(version)\""
         tagStem = "etag-\(projectNumber)-\(scope.namespace)-fetch-"
-        var bytes: [UInt8] = []
-        func piece(_ text: String, _ end: String) -> Piece {
-            let start = bytes.count
-            let json = JSONValue.string(text).text(Self.style) + end
-            bytes.append(contentsOf: json.utf8)
-            return Piece(range: start..<bytes.count, hash: ContentHash(json))
-        }
-        keys = template?.keys.map { piece($0, ":") } ?? []
-        texts = template?.texts.map { piece($0, "") } ?? []
-        self.bytes = bytes
     }
 
     private static let style = JSONStyle(asciiOnly: false)
@@ -142,10 +122,10 @@ package struct FetchRenderer: Sendable {
 
     /// - Parameter outcome: of ``template``; nil where there is none.
     package func rendering(of outcome: ConditionOutcome?) -> FetchRendering {
-        guard let values = outcome.flatMap({ template?.values(for: $0) }) else {
+        guard let template, let values = outcome.map({ template.compiled.values(for: $0) }) else {
             return finished(ByteBuffer(string: "{"), ContentHash("{"), .noTemplate)
         }
-        var (body, hash) = begun(values.places)
+        var (body, hash) = Self.begun(values.places, template)
         for (name, list) in [
             ("experimentDescriptions", values.experimentDescriptions), ("rolloutMetadata", values.rolloutMetadata),
         ] where !list.isEmpty {
@@ -158,8 +138,11 @@ package struct FetchRenderer: Sendable {
 
     /// A body up to the end of its `entries`, which it has not when there are none, and what the ETag stands for, so
     /// far.
-    private func begun(_ places: [ResolvedValues.Place]) -> (ByteBuffer, ContentHash) {
+    private static func begun(
+        _ places: [ResolvedValues.Place], _ template: ReadyTemplate
+    ) -> (ByteBuffer, ContentHash) {
         guard !places.isEmpty else { return (ByteBuffer(string: "{"), ContentHash("{")) }
+        let (keys, texts) = (template.keys, template.texts)
         let beginning = "{\"entries\":{"
         // A comma for each, and some room for what follows.
         let count = places.reduce(256) { $0 + keys[$1.key].range.count + texts[$1.text].range.count + 1 }
@@ -168,9 +151,9 @@ package struct FetchRenderer: Sendable {
         body.reserveCapacity(count)
         body.writeString(beginning)
         body.writeWithUnsafeMutableBytes(minimumWritableBytes: count) { room in
-            bytes.withUnsafeBytes { bytes in
+            template.bytes.withUnsafeBytes { bytes in
                 var written = 0
-                func write(_ piece: Piece) {
+                func write(_ piece: ReadyTemplate.Piece) {
                     UnsafeMutableRawBufferPointer(rebasing: room[written...])
                         .copyMemory(from: UnsafeRawBufferPointer(rebasing: bytes[piece.range]))
                     written += piece.range.count

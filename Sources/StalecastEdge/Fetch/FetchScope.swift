@@ -24,11 +24,11 @@ package final class FetchScope: Sendable {
         private let slowness = Atomic<Int>(0)
         private static let maxSlowness = 256
 
-        init(_ template: CompiledTemplate, _ change: TemplateChange, projectNumber: UInt64) {
-            (self.template, self.change, self.projectNumber) = (template, change, projectNumber)
+        init(_ ready: ReadyTemplate, _ change: TemplateChange, projectNumber: UInt64) {
+            (template, self.change, self.projectNumber) = (ready.compiled, change, projectNumber)
             outcomes = KnownOutcomes(template.inputs)
             renderer = FetchRenderer(
-                template, version: change.version, scope: change.scope, projectNumber: projectNumber)
+                ready, version: change.version, scope: change.scope, projectNumber: projectNumber)
         }
 
         var sequence: CommitSequence { change.sequence }
@@ -58,7 +58,7 @@ package final class FetchScope: Sendable {
     }
 
     /// The versions that are served now: one, or two while a release is open.
-    private struct Served {
+    fileprivate struct Served {
         /// Version of the clients that no open release covers.
         var version: Version?
         var candidate: Version?
@@ -71,6 +71,13 @@ package final class FetchScope: Sendable {
             guard let key else { return candidate }
             return cut.stage(of: key) < stages ? candidate : version
         }
+    }
+
+    /// Versions that are served no more, with their answers. Freeing thousands of parts takes most of a millisecond, so
+    /// the installer keeps them until it has time.
+    package struct Former: Sendable {
+        fileprivate let served: Served
+        fileprivate let renderings: Cache.Forgotten
     }
 
     let scope: Scope
@@ -88,18 +95,24 @@ package final class FetchScope: Sendable {
     }
 
     /// Installs a version: from now on every answer is of it or of a newer one.
-    func install(_ template: Template, _ change: TemplateChange) {
-        let template = CompiledTemplate(template, kind: TemplateKind(namespace: scope.namespace))
+    ///
+    /// - Returns: what was served before.
+    func install(_ template: ReadyTemplate, _ change: TemplateChange) -> Former {
         let version = Version(template, change, projectNumber: projectNumber)
         makeFlags(of: version)
-        cache.begin(scope, [change.sequence])
-        current.withLock { $0 = Served(version: version) }
+        let renderings = cache.begin(scope, [change.sequence])
+        return current.withLock { served in
+            defer { served = Served(version: version) }
+            return Former(served: served, renderings: renderings)
+        }
     }
 
     /// Serves this version to the first `stages` of a cut from now on; other clients get the same as before.
-    func stage(_ template: Template, _ change: TemplateChange, _ cut: ReleaseCut, stages: Int) {
-        guard stages < cut.bounds.count else { return install(template, change) }
-        let template = CompiledTemplate(template, kind: TemplateKind(namespace: scope.namespace))
+    func stage(_ template: ReadyTemplate, _ change: TemplateChange, _ cut: ReleaseCut, stages: Int) {
+        guard stages < cut.bounds.count else {
+            _ = install(template, change)
+            return
+        }
         let candidate = Version(template, change, projectNumber: projectNumber)
         makeFlags(of: candidate)
         let base = current.withLock { $0.version?.sequence }

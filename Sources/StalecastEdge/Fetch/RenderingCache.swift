@@ -6,7 +6,7 @@ import Synchronization
 /// release is open. Bounded: of one version it keeps ``maxOutcomes``, of all together ``maxBytes``. The oldest version
 /// gives way first; of one version's answers the one that ``SecondChance`` chooses.
 package final class RenderingCache: Sendable {
-    fileprivate struct Entry {
+    fileprivate struct Entry: Sendable {
         let rendering: FetchRendering
         let byteCount: Int
 
@@ -17,7 +17,7 @@ package final class RenderingCache: Sendable {
         }
     }
 
-    fileprivate struct Shelf {
+    fileprivate struct Shelf: Sendable {
         var change: CommitSequence
         var entries = SecondChance<ConditionOutcome, Entry>()
     }
@@ -27,6 +27,9 @@ package final class RenderingCache: Sendable {
         var byScope: [Scope: [Shelf]] = [:]
         var byteCount = 0
     }
+
+    /// Renderings that the cache does not hold any more.
+    package struct Forgotten: Sendable { fileprivate let shelves: [Shelf] }
 
     private let maxOutcomes: Int
     private let maxBytes: Int
@@ -56,16 +59,18 @@ package final class RenderingCache: Sendable {
     func cache(of form: FlagForm) -> RenderingCache? { forms[form] }
 
     /// Takes a scope's renderings of these versions from now on, and forgets those of others.
-    package func begin(_ scope: Scope, _ changes: [CommitSequence]) {
-        for cache in forms.values { cache.begin(scope, changes) }
-        shelves.withLock { shelves in
-            let old = shelves.byScope[scope] ?? []
-            for shelf in old where !changes.contains(shelf.change) {
+    @discardableResult
+    package func begin(_ scope: Scope, _ changes: [CommitSequence]) -> Forgotten {
+        let old = forms.values.flatMap { $0.begin(scope, changes).shelves }
+        return shelves.withLock { shelves in
+            let former = shelves.byScope[scope] ?? []
+            for shelf in former where !changes.contains(shelf.change) {
                 for entry in shelf.entries.values { shelves.byteCount -= entry.byteCount }
             }
             shelves.byScope[scope] = changes.map { change in
-                old.first { $0.change == change } ?? Shelf(change: change)
+                former.first { $0.change == change } ?? Shelf(change: change)
             }
+            return Forgotten(shelves: old + former.filter { !changes.contains($0.change) })
         }
     }
 

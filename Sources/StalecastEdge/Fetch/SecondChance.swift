@@ -1,7 +1,7 @@
 /// A table whose oldest value gives way first, unless it was asked for since it was made or last spared (second chance):
 /// values that only one client asks for do not drive out those that many do.
 struct SecondChance<Key: Hashable, Value> {
-    private struct Entry {
+    fileprivate struct Entry {
         let value: Value
         /// Asked for since it was made, or since it was last spared.
         var isUsed = false
@@ -51,3 +51,6 @@ struct SecondChance<Key: Hashable, Value> {
         return dropped
     }
 }
+
+extension SecondChance: Sendable where Key: Sendable, Value: Sendable {}
+extension SecondChance.Entry: Sendable where Key: Sendable, Value: Sendable {}

@@ -71,16 +71,28 @@ package final class ServedTemplates: Sendable {
     }
 
     /// Makes a version fetchable; returns when every fetch that begins afterwards gets it or a newer one. A scope that
-    /// is not served is ignored. Compiling a large template takes milliseconds.
+    /// is not served is ignored.
     ///
     /// Call it in the order of sequences, and before the version is announced.
-    package func install(_ template: Template, _ change: TemplateChange) {
-        scopes[change.scope]?.install(template, change)
+    ///
+    /// - Parameter ready: made of `template`; nil makes it here, which takes milliseconds for a large template.
+    /// - Returns: what was served before; keep it until the version is announced.
+    @discardableResult
+    package func install(
+        _ template: Template, _ change: TemplateChange, ready: ReadyTemplate? = nil
+    ) -> FetchScope.Former? {
+        guard let scope = scopes[change.scope] else { return nil }
+        let ready = ready ?? ReadyTemplate(template, kind: TemplateKind(namespace: scope.scope.namespace))
+        return scope.install(ready, change)
     }
 
-    /// Makes a version fetchable for the first `stages` of a cut. As ``install(_:_:)``.
-    package func stage(_ template: Template, _ change: TemplateChange, _ cut: ReleaseCut, stages: Int) {
-        scopes[change.scope]?.stage(template, change, cut, stages: stages)
+    /// Makes a version fetchable for the first `stages` of a cut. As ``install(_:_:ready:)``.
+    package func stage(
+        _ template: Template, _ change: TemplateChange, _ cut: ReleaseCut, stages: Int, ready: ReadyTemplate? = nil
+    ) {
+        guard let scope = scopes[change.scope] else { return }
+        let template = ready ?? ReadyTemplate(template, kind: TemplateKind(namespace: scope.scope.namespace))
+        scope.stage(template, change, cut, stages: stages)
     }
 
     /// Prepares for a further stage before it is announced; see ``FetchScope/cover(stages:)``.
