@@ -3,13 +3,14 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 
 import pytest
 
 from harness import configs
 from harness.cli import MISMATCH, NOT_FOUND, REFUSED, TOKEN, UNREACHABLE, USAGE, Cli
-from harness.daemon import BINARY, REPOSITORY, environment
+from harness.daemon import BINARY, REPOSITORY, Daemon, environment
 from harness.receiver import HANG, Receiver
 from harness.sse import Stream
 from harness.templates import template
@@ -352,7 +353,7 @@ STAND_INS = [
     # A release would go on for minutes; the commands of `release` may then find none.
     (r" --stages 1%,10%,100% --wait", ""),
     (r"--edge https://edge:8443 --ca-file ca.pem --api-key KEY --control http://edge:8081 --token-file token", ""),
-    (r"proposals (\w+) 7", r"proposals \1 1"),
+    (r"proposals (\w+) 7", r"proposals \1 1"), (r"laggards \d+", "laggards 4"),
     (r"wh_4n3xqv7pqk2yb6l5m7ta", "$HOOK"), (r"sudo -u \w+ ", ""), (r"/etc/stalecast(/stalecast)?\.yaml", "stalecast.yaml"),
     (r"/backup/", ""), (r"/var/lib/stalecast", "$STALECAST_DATA"), (r"jq … \| ", "jq . | "),
     (r"10000|5000\b|1000\b(?!\d)", "4"), (r"--(repeat|rounds|publishes) \d+", r"--\1 1"), (r"60s|10m\b|5s", "1s"),
@@ -400,47 +401,66 @@ MAY_FAIL = {
 }
 
 
-@pytest.fixture
-def shell(launch, tmp_path):
-    """`shell(line)`: a line of bash where everything that the examples name is there."""
-    daemon = launch("webhooks:\n  allowedAddresses: [127.0.0.0/8]\n")
-    cli, sample = Cli(daemon), REPOSITORY / "samples/templates/demo.json"
-    (tmp_path / "samples").symlink_to(REPOSITORY / "samples")
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin/stalecast").symlink_to(BINARY)
-    for directory in ("config", ".zfunc", ".config/fish/completions", ".config/stalecast"):
-        (tmp_path / directory).mkdir(parents=True)
-    winter = REPOSITORY / "samples/templates/demo-winter.json"
-    for name, body in {
-        "winter.json": winter.read_text(), "winter.yaml": winter.read_text(), "config/all.json": winter.read_text(),
-        "deployed.json": winter.read_text(), "t.json": sample.read_text(),
-        "a.json": sample.read_text(), "b.json": winter.read_text(), "context.json": '{"countryCode":"FR"}',
-        "contexts.jsonl": '{"countryCode":"FR"}\n', "stalecast.yaml": "log:\n  level: info\n", "body.json": "{}",
-        "body.bin": "{}", "push.json": "{}", "prod.token": "x", "bob.key": (cli.data / "control.token").read_text(), "refetch.sh": "#!/bin/sh\n",
-        "screens.schema.json": '{"type":["array","object"]}\n',
-    }.items():
-        (tmp_path / name).write_text(body)
-    (tmp_path / "refetch.sh").chmod(0o755)
-    variables = {**environment(), "HOME": str(tmp_path), "PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
-                 "STALECAST_DATA": str(cli.data), "XDG_CONFIG_HOME": str(tmp_path / ".config"), "EDITOR": "true",
-                 "VISUAL": ""}
+WEBHOOKS = "webhooks:\n  allowedAddresses: [127.0.0.0/8]\n"
+
+
+def shell_in(home, data, **more):
+    """`run(line)`: a line of bash in `home`, for the daemon of that data directory."""
+    variables = {**environment(), "HOME": str(home), "PATH": f"{home}/bin:{os.environ['PATH']}",
+                 "STALECAST_DATA": str(data), "XDG_CONFIG_HOME": f"{home}/.config", "EDITOR": "true", "VISUAL": "", **more}
 
     def run(line):
-        return subprocess.run(["bash", "-c", line], cwd=tmp_path, env=variables, capture_output=True, text=True,
-                              timeout=60, stdin=subprocess.DEVNULL)
+        return subprocess.run(["bash", "-c", line], cwd=home, env=variables, capture_output=True, text=True, timeout=60,
+                              stdin=subprocess.DEVNULL)
 
-    for name, line in (("publish", "publish samples/templates/demo.json"), ("set", "set max_items=3"),
-                       ("schema", "set --schema screens='{}'"), ("condition", "set max_items=4 --condition ios_france"),
-                       ("context", f"context add here --data {cli.data}"),
-                       ("proposal", "publish winter.json --propose --allow-removals"),
-                       ("backup", "backup stalecast.backup"), ("backup", "backup a.backup"),
-                       ("secret", "webhooks new-secret > hook.secret; cp hook.secret old.secret; cp hook.secret new.secret")):
+    return run
+
+
+def prepare(directory):
+    """Makes everything that the examples name: the directory `home`, and the data of a daemon that has ended."""
+    daemon, home = Daemon(directory / "daemon", WEBHOOKS), directory / "home"
+    daemon.start()
+    for folder in ("bin", "config", ".zfunc", ".config/fish/completions", ".config/stalecast"):
+        (home / folder).mkdir(parents=True)
+    (home / "samples").symlink_to(REPOSITORY / "samples")
+    (home / "bin/stalecast").symlink_to(BINARY)
+    sample = (REPOSITORY / "samples/templates/demo.json").read_text()
+    winter = (REPOSITORY / "samples/templates/demo-winter.json").read_text()
+    for name, body in {
+        "winter.json": winter, "winter.yaml": winter, "config/all.json": winter, "deployed.json": winter, "t.json": sample,
+        "a.json": sample, "b.json": winter, "context.json": '{"countryCode":"FR"}',
+        "contexts.jsonl": '{"countryCode":"FR"}\n', "stalecast.yaml": "log:\n  level: info\n", "body.json": "{}",
+        "body.bin": "{}", "push.json": "{}", "prod.token": "x", "bob.key": daemon.token, "refetch.sh": "#!/bin/sh\n",
+        "screens.schema.json": '{"type":["array","object"]}\n',
+    }.items():
+        (home / name).write_text(body)
+    (home / "refetch.sh").chmod(0o755)
+    run = shell_in(home, daemon.data)
+    for line in ("publish samples/templates/demo.json", "set max_items=3", "set --schema screens='{}'",
+                 "backup stalecast.backup", "backup a.backup",
+                 "webhooks new-secret > hook.secret; cp hook.secret old.secret; cp hook.secret new.secret",
+                 "webhooks add https://example.com/hook --json > hook.json",
+                 "keys create --name k --action watch --save app.key --json > key.json",
+                 "tls dev --to tls && cp tls/localhost.pem tls.pem && cp tls/localhost.key tls.key"):
         done = run(f"stalecast {line}")
-        assert done.returncode == 0, f"{name}: {done.stderr}"
-    hook = json.loads(run("stalecast webhooks add https://example.com/hook --json").stdout)
-    variables["HOOK"] = hook.get("id") or hook["webhook"]["id"]
-    variables["KEY"] = json.loads(run("stalecast keys create --name k --action watch --save app.key --json").stdout)["id"]
-    assert run("stalecast tls dev --to tls && cp tls/localhost.pem tls.pem && cp tls/localhost.key tls.key").returncode == 0
+        assert done.returncode == 0, f"{line}: {done.stderr}"
+    assert daemon.stop() == 0
+
+
+@pytest.fixture
+def shell(launch, once, tmp_path):
+    """`shell(line)`: a line of bash where everything that the examples name is there, with a daemon of its own."""
+    made, home, data = once("first-hour", prepare), tmp_path / "home", tmp_path / "data"
+    for source, place in ((made / "home", home), (made / "daemon/data", data)):
+        shutil.copytree(source, place, symlinks=True)
+    launch(WEBHOOKS, data=data)
+    hook, key = (json.loads((home / f"{name}.json").read_text()) for name in ("hook", "key"))
+    run = shell_in(home, data, HOOK=hook.get("id") or hook["webhook"]["id"], KEY=key["id"])
+    # Only a version of this process has a rollout status, and the proposal is made over it.
+    for line in (f"context add here --data {data}", "set max_items=4 --condition ios_france",
+                 "publish winter.json --propose --allow-removals"):
+        done = run(f"stalecast {line}")
+        assert done.returncode == 0, f"{line}: {done.stderr}"
     return run
 
 
