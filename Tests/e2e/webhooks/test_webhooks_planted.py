@@ -34,7 +34,7 @@ FAULTS = [
      "var all = extras; return all.remove(through: .max).last { tries[$0] == nil }"),
     # An outcome counts for whatever the webhook's URL is by now.
     ("oldReceiverCounts", 8, "DeliveryState+outcomes.swift", "if verdict == .cancelled || isStale {",
-     "if isStale, verdict != .cancelled { return (attempt, take(verdict, endpoint, attempt, status, at: now)) }"),
+     "if isStale, verdict != .cancelled { return (attempt, take(verdict, endpoint, attempt, result.status, at: now)) }"),
     # A success elsewhere ends the patience a receiver asked for.
     ("impatience", 15, "DeliveryState+outcomes.swift", "if failures > 0 || endpoint.health.failingSince != nil {",
      "endpoint.gate.patienceUntil = 0"),
@@ -65,6 +65,9 @@ struct SHA256 {
 }
 
 enum DeliveryDatabase { static let maxDeadLetters = 1000 }
+
+/// The formatter's, which is not here.
+struct Signer {}
 
 @main struct Planted {
     /// `FAULT RUNS`: the first run that shows the fault, or nothing.
