@@ -232,7 +232,7 @@ final class Endpoint {
         health.failedAttempts += 1
         if health.failingSince == nil { health.failingSince = start }
         if trouble.failingMark > 0 {
-            let time = Int64(clamping: (now.monotonic - trouble.failingMark) / 1000)
+            let time = Int64(clamping: (now.monotonic - min(now.monotonic, trouble.failingMark)) / 1000)
             health.failingTime += min(time, pace.longestWait)
         }
         trouble.failingMark = now.monotonic
