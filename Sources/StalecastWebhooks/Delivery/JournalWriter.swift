@@ -28,6 +28,8 @@ struct JournalWriter {
     private var held: [Held] = []
     private var lanes: [HeldLane] = []
     private var places: [WebhookID: Int] = [:]
+    /// Last attempts that were settled before the end, which only a removal makes necessary.
+    private var settled: [WebhookID: Int64] = [:]
     private var chunk = AttemptChunk()
     private var chunkEnd = Timestamp(microseconds: 0)
     /// Scopes as rows have them.
@@ -160,19 +162,17 @@ struct JournalWriter {
     }
 
     /// Last attempt of a webhook that is not held back; 0 for none.
-    private func head(of id: WebhookID) -> Int64 {
-        // Filled before the end only by removals, which are rare.
-        let settled = addition.heads.isEmpty ? nil : addition.heads.last { $0.webhook == id }
-        return settled?.head ?? log.heads[id] ?? 0
-    }
+    private func head(of id: WebhookID) -> Int64 { settled[id] ?? log.heads[id] ?? 0 }
 
     private mutating func remove(_ id: WebhookID) throws {
         // What comes after may be about a webhook of the same name.
+        let known = addition.heads.count
         try settle()
         for table in ["cursor", "beyond", "extra", "health", "head", "dead"] {
             try run("DELETE FROM \(table) WHERE webhook = ?", [id.description])
         }
         addition.heads.append((id, 0))
+        for (webhook, head) in addition.heads[known...] { settled[webhook] = head }
     }
 
     private func write(_ id: WebhookID, _ health: JournalEntry.TargetHealth) throws {
