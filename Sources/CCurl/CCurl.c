@@ -27,7 +27,7 @@ enum { max_head = 16 << 10, slack_after_limit = 64 << 10, kept_memory = 64 << 10
 
 // libcurl asks for about thirty pieces of memory for each request. The C library keeps seven free pieces of each size for a
 // thread, which is less than what a turn's requests need together; the rest costs several times as much. So each thread
-// keeps pieces here.
+// keeps pieces here: those that it freed, whichever thread they were made on. At most 35 MB, were every list full.
 enum { step = 64, sizes = 32, most_kept = 1024, first_growth = 256 };
 
 // What stands before each piece; keeps the alignment.
@@ -52,6 +52,7 @@ static void free_kept(void *unused) {
       next = *next_of(kept[size].first);
       free(kept[size].first);
     }
+    // Full: what other libraries free later at the thread's end is not kept.
     kept[size].count = most_kept;
   }
 }
@@ -111,7 +112,7 @@ static pthread_once_t prepared = PTHREAD_ONCE_INIT;
 static bool is_prepared;
 
 static void prepare(void) {
-  pthread_key_create(&end_of_thread, free_kept);
+  if (pthread_key_create(&end_of_thread, free_kept) != 0) return;
   *(void **)&session_reused = dlsym(RTLD_DEFAULT, "SSL_session_reused");
   is_prepared = curl_global_init_mem(CURL_GLOBAL_ALL, take, give, take_more, take_copy, take_zeroed) == CURLE_OK;
 }
@@ -179,7 +180,7 @@ static int on_socket(CURL *easy, curl_socket_t fd, int what, void *context, void
 static int on_timer(CURLM *multi, long milliseconds, void *context) {
   (void)multi;
   stalecast_curl *curl = context;
-  // At once for each request: no need to know the time.
+  // 0 is at once, and comes with each request: the clock need not be read.
   curl->deadline = milliseconds < 0 ? UINT64_MAX : !milliseconds ? 0 : monotonic_ns() + (uint64_t)milliseconds * 1000000u;
   return 0;
 }
@@ -211,6 +212,7 @@ static bool open_multi(stalecast_curl *curl) {
 }
 
 stalecast_curl *stalecast_curl_new(int epoll, uint32_t number, stalecast_curl_budget budget) {
+  // Not in prepare(): a command that only reads a URL ends with its pipe.
   signal(SIGPIPE, SIG_IGN);
   stalecast_curl *curl = calloc(1, sizeof *curl);
   if (!curl) return NULL;

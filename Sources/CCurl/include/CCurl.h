@@ -89,11 +89,11 @@ typedef struct {
   char error[CURL_ERROR_SIZE];
 } stalecast_transfer;
 
-// Prepares libcurl for the process; true when that worked. Safe to call often, and to be called before anything else of
-// libcurl: memory of before could not be freed after it.
+// Prepares libcurl for the process; true when that worked. Safe to call often. Nothing else of libcurl may be called
+// before: memory that it took before could not be freed afterwards.
 bool stalecast_curl_prepare(void);
 
-// NULL when memory or descriptors are short.
+// NULL when memory or descriptors are short. Has the process ignore SIGPIPE.
 stalecast_curl *stalecast_curl_new(int epoll, uint32_t number, stalecast_curl_budget budget);
 void stalecast_curl_free(stalecast_curl *curl);
 

@@ -77,7 +77,7 @@ struct HandlePool {
     /// Handles by bits of their keys, which are hashes already; of each bucket the one used last, which leads to the ones
     /// before it.
     private var buckets: [EasyHandle?]
-    private(set) var count = 0
+    private var count = 0
     /// Keys in the order in which handles came back; void when no handle of the key has that turn any more.
     private var order: [(key: Int, turn: UInt64)] = []
     private var first = 0

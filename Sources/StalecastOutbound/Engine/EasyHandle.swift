@@ -114,8 +114,8 @@ final class EasyHandle {
         limits = new
     }
 
-    /// Bytes up to which a body is short. libcurl allocates the buffer for each request, and the C library keeps freed
-    /// memory of up to 1 KiB in a list of the thread's own, which costs a fraction of its common heap.
+    /// Bytes up to which a body is short. libcurl allocates the buffer for each request, and CCurl keeps freed memory of up
+    /// to 2 KiB in lists of the thread's own, which cost a fraction of the C library's heap.
     private static let shortBody = 4096
 
     private func setMethod(_ new: String) {

@@ -33,7 +33,7 @@ package struct OutboundRequest: Sendable {
         self.body = body
     }
 
-    /// nil sends no body.
+    /// Bytes of the body; nil sends none.
     package var body: [UInt8]? {
         get {
             switch content {
