@@ -138,7 +138,7 @@ package final class KnownOutcomes: Sendable {
     /// nil where no two fetches have one outcome for sure.
     private let inputs: [ConditionInput]?
     private let outcomes = Mutex(SecondChance<Key, ConditionOutcome>())
-    /// Locks of those who evaluate, by key. Several, so that few threads wait for another key than their own.
+    /// Locks of the threads that evaluate, by the key's hash: few wait for another key than their own.
     private let evaluations = (0..<16).map { _ in Evaluation() }
 
     private final class Evaluation: Sendable { let lock = Mutex(()) }
@@ -175,7 +175,7 @@ package final class KnownOutcomes: Sendable {
     /// Outcome of a key, which is evaluated where it is not known. A thread that asks for a key which another evaluates
     /// waits for that: it would not be done sooner by itself.
     package func outcome(of key: Key, evaluate: () -> ConditionOutcome) -> ConditionOutcome {
-        evaluations[Int(UInt(bitPattern: key.hashValue) % 16)].lock.withLock { _ in
+        evaluations[Int(UInt(bitPattern: key.hashValue) % UInt(evaluations.count))].lock.withLock { _ in
             if let known = outcome(of: key) { return known }
             let outcome = evaluate()
             outcomes.withLock { outcomes in
