@@ -74,7 +74,7 @@ extension EdgeSettings {
     /// topics exist.
     ///
     /// - Parameter counts: false for a request that was decided before, so that its refusal is counted once.
-    /// - Returns: nil while the token is unverified.
+    /// - Returns: nil where the token must be verified first.
     func decide(_ request: StreamRequest, on board: TopicBoard, counts: Bool) throws(GoogleError) -> AdmittedTopics? {
         let isEnforced = access.mode == .enforce
         let decided = try isEnforced ? permitted(request, on: board, counts: counts) : open(request, on: board, counts)
@@ -97,11 +97,12 @@ extension EdgeSettings {
         if access.mode == .observe {
             do throws(GoogleError) {
                 let topics = try permitted(request, on: board, counts: counts)
+                // An unverified token is verified once, so that a refusal of it is counted.
                 if topics == nil, counts, request.credentials.verdict == nil { return nil }
                 // Kept for a reload that enforces: it must end only streams whose credential is not enough.
                 admitted.principal = topics?.principal ?? 0
             } catch {
-                // Mode `observe` ignores a refusal, but has an unverified token verified once.
+                // Mode `observe` ignores a refusal.
             }
         }
         return admitted
