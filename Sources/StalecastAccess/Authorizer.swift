@@ -321,7 +321,7 @@ extension [SecretDigest] {
 
 extension Credentials {
     /// Name for logs.
-    fileprivate var who: String { keyID.map { "key \($0)" } ?? certificateID ?? (isEmpty ? "no key" : "a key") }
+    fileprivate var who: String { keyID.map { "key \($0)" } ?? certificateID ?? (isEmpty ? "no key" : "a credential") }
 
     /// Id of the certificate, where it is the only credential; for logs.
     fileprivate var certificateID: String? {
