@@ -222,6 +222,24 @@ import Testing
     }
 
     @Test(arguments: [true, false])
+    func anAnswerOfTheStateHasTheHeadersOfItsOwnRequest(engine: Bool) async throws {
+        let origins = ["https://a.example", "https://b.example"]
+        try await LiveEdge.with(engine: engine, { $0.allowedOrigins = origins }) { live in
+            live.publish()
+            let (client, header) = (live.client(), "Access-Control-Allow-Origin: ")
+            for origin in origins + ["https://c.example"] + origins {
+                client.get("/v1/state?topic=PUSH_RC", headers: ["Origin: \(origin)"])
+                let answer = try client.read { $0.text.hasSuffix("}\n") }
+                #expect(answer.contains(header) == origins.contains(origin))
+                #expect(answer.contains("\(header)\(origin)\r\n") == origins.contains(origin))
+                client.forget()
+            }
+            client.get("/v1/state?topic=PUSH_RC", headers: ["Connection: close"])
+            #expect(try client.readToEnd().contains("Connection: close\r\n"))
+        }
+    }
+
+    @Test(arguments: [true, false])
     func anUnknownTopicAmongKnownOnesIsNamedAndTheOthersAreServed(engine: Bool) async throws {
         try await LiveEdge.with(engine: engine) { live in
             live.publish()
