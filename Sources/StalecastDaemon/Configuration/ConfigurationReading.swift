@@ -10,8 +10,8 @@ struct ConfigurationReading {
     var mentionedTopics: [(path: String, project: ProjectID, topics: [TopicName])] = []
     /// Paths of the entries that were not refused, in their order, by the list's path.
     var entryPaths: [String: [String]] = [:]
-    /// Paths of the entries that have a value of which there may be one only, by the list and the value.
-    private var claimed: [[String]: String] = [:]
+    /// Entries and fields that have a value of which there may be one only, by the list and the value.
+    private var claimed: [[String]: (path: String, field: String)] = [:]
     private(set) var problems: [ConfigurationProblem]
     /// Origins of values by key path: `edge.listen`, `topics[0].scopes[1]`.
     private(set) var origins: [String: ConfigurationProblem.Origin] = [:]
@@ -71,10 +71,11 @@ struct ConfigurationReading {
     ) -> Bool {
         let place = [String(entry.path.prefix { $0 != "[" }), group, value]
         guard let first = claimed[place] else {
-            claimed[place] = entry.path
+            claimed[place] = (entry.path, field)
             return true
         }
-        note("\(entry.path).\(field): \(value) is already \(first)\(advice)", at: "\(entry.path).\(field)")
+        let other = first.field == field ? first.path : "\(first.path).\(first.field)"
+        note("\(entry.path).\(field): \(value) is already \(other)\(advice)", at: "\(entry.path).\(field)")
         return false
     }
 
