@@ -329,10 +329,15 @@ struct ByteCache {
     private var stream: (second: String, cors: String, bytes: [UInt8]) = ("", "", [])
     private var fetch: (second: String, fields: String, bytes: [UInt8]) = ("", "", [])
     private var synced: (sequence: CommitSequence, chunk: [UInt8]) = (.max, [])
-    private var state: (second: String, sequence: CommitSequence, cors: String) = ("", .max, "")
+    private var state: (second: String, sequence: CommitSequence) = ("", .max)
     /// Answers with the state of topics that are all known, for connections that are kept.
-    private var states: [[Topic.Index]: [UInt8]] = [:]
+    private var states: [StateKey: [UInt8]] = [:]
     private static let maxStates = 64
+
+    private struct StateKey: Hashable {
+        let topics: [Topic.Index]
+        let cors: String
+    }
 
     /// The head of a stream; that of the ordinary ones is built once a second.
     mutating func stream(_ dialect: StreamDialect, _ cors: String) -> [UInt8] {
@@ -365,16 +370,17 @@ struct ByteCache {
 
     /// A whole answer with the state of topics; kept for its second, unless something is announced before.
     mutating func state(_ topics: AdmittedTopics, on board: TopicBoard, cors: String, keepAlive: Bool) -> [UInt8] {
-        let now = (second: date.string(), sequence: board.headSequence, cors: cors)
+        let now = (second: date.string(), sequence: board.headSequence)
+        let key = StateKey(topics: topics.known, cors: cors)
         let isKept = keepAlive && topics.unknown.isEmpty
-        if isKept, state == now, let kept = states[topics.known] { return kept }
+        if isKept, state == now, let kept = states[key] { return kept }
         let answer = ResponseHead.response(
             status: 200, fields: PollDialect.etagField(board.head), cors: cors, date: now.second, keepAlive: keepAlive,
             body: StateDialect.body(topics, on: board))
         if !isKept { return answer }
         if state != now || states.count == Self.maxStates { states.removeAll(keepingCapacity: true) }
         state = now
-        states[topics.known] = answer
+        states[key] = answer
         return answer
     }
 
