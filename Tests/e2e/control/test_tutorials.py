@@ -165,6 +165,9 @@ async def test_upgrade_and_restore(page, tmp_path):
     page = page("upgrade.md")
     old = page.next()
     await page.accepts(page.control)
+    new = tmp_path / "new/usr/bin/stalecast"
+    new.parent.mkdir(parents=True)
+    new.symlink_to(BINARY)
     for _ in range(4):
         page.next()
     old.terminate()
