@@ -8,7 +8,6 @@ from harness.templates import template
 from test_fetch import ANDROID, CPP, JS, PATH, SDKS, TYPE
 from harness.waiting import eventually
 
-pytestmark = configs.one_half
 INSTALLATIONS = "/v1/projects/demo/installations"
 
 
@@ -52,6 +51,7 @@ async def test_renderings_and_their_hits_are_counted(launch, half):
     assert status["cacheHits"] == 3 and status["renderings"] == 1
 
 
+@configs.one_half
 async def test_installations_are_counted(daemon):
     made = await fetch(daemon.edge, INSTALLATIONS, "POST", (TYPE,), json.dumps({"fid": "cAbCdEfGhIjKlMnOpQrStU"}).encode())
     fid, refresh = made.json()["fid"], made.json()["refreshToken"]

@@ -183,7 +183,6 @@ def good_tokens(i):
             i.ec.token(good(without=("authorization_details",), stalecast=[{"actions": ["watch"]}]))]
 
 
-@configs.one_half
 @pytest.mark.limit(120)
 async def test_no_bad_token_is_taken_and_all_hear_the_same(launch, half, issuers):
     daemon = issuers.launch(launch, half)
