@@ -30,7 +30,7 @@ enum { max_head = 16 << 10, slack_after_limit = 64 << 10, kept_memory = 64 << 10
 // keeps pieces here: those that it freed, whichever thread they were made on. At most 35 MB, were every list full.
 enum { step = 64, sizes = 32, most_kept = 1024, first_growth = 256 };
 
-// What stands before each piece; keeps the alignment.
+// Head of each piece; keeps the alignment.
 typedef struct {
   _Alignas(16) size_t room;
 } piece;
@@ -84,7 +84,7 @@ static void give(void *memory) {
   kept[size].count++;
 }
 
-// What grows once is likely to grow again: a request's head begins with 32 bytes and doubles five times.
+// Begins with 256 bytes: a piece that grows is likely to grow again, as a request's head does from 32 bytes on, five times.
 static void *take_more(void *memory, size_t bytes) {
   if (!memory) return take(bytes < first_growth ? first_growth : bytes);
   size_t room = ((piece *)memory - 1)->room;

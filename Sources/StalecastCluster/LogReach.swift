@@ -2,7 +2,7 @@ import StalecastRecords
 
 /// Whether the log gives answers that can be used, and what of that was reported.
 struct LogReach {
-    /// Reason why it gives none; nil: it does.
+    /// Reason why the log gives no usable answer; nil while it does.
     private(set) var trouble: String?
     private var reported: (problem: String, at: Duration)?
     var backoff: Backoff

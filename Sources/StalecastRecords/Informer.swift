@@ -20,7 +20,7 @@ package actor Informer {
     private var observers: [String: [@Sendable (Change) -> Void]] = [:]
     /// Whether everything was read at least once.
     package private(set) var isRead = false
-    /// Reason why it does not follow the store; nil: it does.
+    /// Reason why the records in memory do not follow the store; nil while they do.
     package private(set) var problem: String? = "the shared records have not been read yet"
 
     /// A call is made so often before its outcome stays unknown.

@@ -79,7 +79,7 @@ package final class Membership: Sendable {
     /// Grants a lease of its own to records that should not live as long as the node.
     package func grant(_ lifetime: Duration) async throws(LogError) -> RecordLease { try await records.grant(lifetime) }
 
-    /// Reason why the others may not see this node; nil: they should.
+    /// Reason why other nodes may not see this node; nil when they should.
     package var problem: String? { presence.problem }
 
     /// Sets the work that only the node does whose assignment it is: it begins when the assignment becomes this node's,

@@ -40,7 +40,7 @@ package final class Presence: Sendable {
         (self.lifetime, self.spacing, self.clock) = (lifetime, spacing, clock)
     }
 
-    /// Reason why the others may not see this node; nil: they should.
+    /// Reason why other nodes may not see this node; nil when they should.
     package var problem: String? { state.withLock { $0.problem } }
 
     /// Lease of its record; nil where there is none, or where it may have ended.

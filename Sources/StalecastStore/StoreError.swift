@@ -1,6 +1,6 @@
 package import StalecastWire
 
-/// Reason why the store did not do what it was asked. After a publish, ``outcomeUnknown(_:)`` and
+/// Reason why the store did not carry out a request. After a publish, ``outcomeUnknown(_:)`` and
 /// ``outcomePending(publish:)`` say that the version may have been committed anyway: never answer them with 503. Every
 /// other error means *certainly not committed*.
 package enum StoreError: Error, Sendable, Hashable, CustomStringConvertible {

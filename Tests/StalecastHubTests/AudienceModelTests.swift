@@ -122,7 +122,7 @@ import Testing
         #expect(one == other && read.book.seconds == unread.book.seconds)
     }
 
-    /// What a pass over the clients says before a publish is what the publish counts, whatever comes before it is read.
+    /// Checks that a publish counts what a pass over the clients found before it, whatever happens until that is read.
     @Test(arguments: 0..<8 as Range<UInt64>) func aPublishCountsWhatAPassOverAllClientsSays(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let world = World(cap: 65_536)

@@ -165,7 +165,7 @@ let ending
 
 function gate(sentence = ending) {
   ending = sentence
-  // What was said of a scope is not for the next person at the page.
+  // Removes what was said of a scope: the next person at the page may not read it.
   say("")
   leave?.()
   asking?.()
@@ -203,7 +203,7 @@ function gate(sentence = ending) {
 
 observe(event => {
   const isGate = document.title === "Sign in · Stalecast"
-  // That no daemon answered is over, and who the issuers are is known now. What is being typed stays.
+  // A daemon answers again, so the issuers are known now. What is being typed stays.
   if (isGate && ending === new Silence().message && /^(back|signedOut)$/.test(event) && !main.querySelector("[type=password]").value) {
     ending = undefined
     go()

@@ -22,7 +22,7 @@ typedef struct {
   uint64_t handshakes, resumed;
 } stalecast_curl_counts;
 
-// What all multi handles of an engine share: their counts, and the connections that they may keep together.
+// Part that all multi handles of an engine share: their counts, and the connections that they may keep together.
 typedef struct {
   stalecast_curl_counts *counts;
   long kept;

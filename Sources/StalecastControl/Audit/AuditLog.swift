@@ -31,7 +31,7 @@ package final class AuditLog: Sendable {
         /// The file ends in the middle of a line.
         var isTorn: Bool
         var failures = 0
-        /// Reason why no other file could be begun; nil since one was.
+        /// Reason why the last try to begin another file failed; nil after one that worked.
         var rotationProblem: String?
     }
 

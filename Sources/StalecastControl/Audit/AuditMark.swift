@@ -38,7 +38,7 @@ package struct AuditMark: Sendable, Equatable {
         if !isWhole || rename(next, path) != 0 { unlink(next) }
     }
 
-    /// Reason why a log that ends so is not the one that was marked; nil when it may be.
+    /// Difference between a log that ends so and the one that was marked; nil when they may be the same.
     ///
     /// - Parameter isTorn: the end of the process cut off what follows its last line.
     package func contradiction(_ chain: AuditChain, isTorn: Bool) -> String? {

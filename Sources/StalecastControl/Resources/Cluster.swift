@@ -5,7 +5,7 @@ package import StalecastWire
 
 /// Questions to, and actions of, a node of a cluster.
 package struct ClusterService: Sendable {
-    /// Reason why the log did not do what it was asked.
+    /// Reason why the log refused a request, or did not answer it.
     package struct Failure: Error, CustomStringConvertible {
         package let description: String
         /// Whether the change may have been made, or may be made later.

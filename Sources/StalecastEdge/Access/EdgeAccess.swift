@@ -210,7 +210,7 @@ extension GoogleError {
 }
 
 extension Principal {
-    /// Whether it is anonymous, where anonymous callers have no grant.
+    /// Whether the caller is anonymous and has no grant.
     fileprivate var isNobody: Bool { kind == .anonymous && grants.isEmpty }
 
     /// Whether it may hear a topic, which is of one scope.

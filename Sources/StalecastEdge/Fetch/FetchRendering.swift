@@ -99,8 +99,8 @@ package final class FetchBytes: Sendable {
     static func ending(date: String, fields: String) -> [UInt8] { Array("Date: \(date)\r\n\(fields)\r\n".utf8) }
 }
 
-/// Makes the answers of one version, by joining the pieces of its template. Who fetches chooses the outcome, custom
-/// signals being its own word, and must not be able to ask for more than a copy.
+/// Makes the answers of one version, by joining the pieces of its template. A client chooses the outcome, because
+/// custom signals are its own word; it must not be able to ask for more than a copy.
 package struct FetchRenderer: Sendable {
     /// nil while the scope has none.
     private let template: ReadyTemplate?

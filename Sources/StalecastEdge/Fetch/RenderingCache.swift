@@ -138,7 +138,7 @@ package final class KnownOutcomes: Sendable {
     /// nil where no two fetches have one outcome for sure.
     private let inputs: [ConditionInput]?
     private let outcomes = Mutex(SecondChance<Key, ConditionOutcome>())
-    /// Locks of the threads that evaluate, by the key's hash: few wait for another key than their own.
+    /// Locks of evaluations, by key. There are several, so that few threads wait for the evaluation of another key.
     private let evaluations = (0..<16).map { _ in Evaluation() }
 
     private final class Evaluation: Sendable { let lock = Mutex(()) }

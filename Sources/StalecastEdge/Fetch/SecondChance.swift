@@ -3,7 +3,7 @@
 struct SecondChance<Key: Hashable, Value> {
     fileprivate struct Entry {
         let value: Value
-        /// Asked for since it was made, or since it was last spared.
+        /// Whether the value was asked for since it was made, or since it was last spared.
         var isUsed = false
     }
 

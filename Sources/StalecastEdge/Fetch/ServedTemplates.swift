@@ -86,7 +86,7 @@ package final class ServedTemplates: Sendable {
         return scope.install(ready, change)
     }
 
-    /// Makes a version fetchable for the first `stages` of a cut. As ``install(_:_:ready:)``.
+    /// Makes a version fetchable for the first `stages` of a cut. Otherwise like ``install(_:_:ready:)``.
     package func stage(
         _ template: Template, _ change: TemplateChange, _ cut: ReleaseCut, stages: Int, ready: ReadyTemplate? = nil
     ) {

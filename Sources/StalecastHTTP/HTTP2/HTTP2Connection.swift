@@ -140,7 +140,7 @@ final class HTTP2Connection: ChannelInboundHandler, LoopMember, @unchecked Senda
         context.fireUserInboundEventTriggered(event)
     }
 
-    /// nio-http2 says goodbye after a violation and then swallows, or even keeps, all that comes: it is over.
+    /// Closes after a violation: nio-http2 sends GOAWAY and then swallows, or even keeps, all that comes.
     func errorCaught(context: ChannelHandlerContext, error: any Error) {
         if error is any NIOHTTP2Error { reception.fault(.badRequest) }
         context.close(promise: nil)

@@ -10,7 +10,7 @@ package struct TLSProbe: Sendable {
     package let chain: [NIOSSLCertificate]
     /// `TLSv1.3`; nil for a file.
     package let version: String?
-    /// Reason why a client with these roots does not trust it; nil when it does, or was not asked.
+    /// Reason why a client with these roots does not trust the server; nil when it does, or was not asked.
     package let problem: String?
 
     /// The certificates of a PEM file.

@@ -22,7 +22,7 @@ package struct GateReading: Hashable, Sendable {
     package var untold: Double?
     /// Told clients, fetches or addresses that ``value`` is about; nil for a gate that asks outside.
     package var count: Int?
-    /// Reason why it tripped, or has no verdict.
+    /// Reason for the trip, or for no verdict.
     package var detail: String?
 
     package init(

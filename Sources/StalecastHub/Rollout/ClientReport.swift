@@ -17,7 +17,7 @@ package struct ClientReport: Sendable, Hashable {
 
     package let state: State
     package let version: VersionNumber
-    /// Reason why it failed, at most ``maxErrorBytes``; empty when it did not or does not say.
+    /// Error of a client that failed, at most ``maxErrorBytes``; empty when it did not fail or does not say.
     package let error: String
 
     /// Longer ones are cut.

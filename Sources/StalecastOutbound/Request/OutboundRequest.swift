@@ -1,4 +1,4 @@
-/// One request to a foreign server. What further requests to the server have in common with it is its ``target``, whose
+/// One request to a foreign server. Its ``target`` has the parts that further requests to the server share; the target's
 /// members are members of the request as well.
 @dynamicMemberLookup
 package struct OutboundRequest: Sendable {
@@ -12,7 +12,7 @@ package struct OutboundRequest: Sendable {
     enum Content: Sendable {
         case none
         case own([UInt8])
-        /// Other requests have it as well, and its memory is lent.
+        /// Body that other requests have as well; its memory is lent.
         case shared(OutboundBody)
     }
 
@@ -58,8 +58,8 @@ package struct OutboundRequest: Sendable {
     }
 }
 
-/// Receiver of requests, and what all of them have in common. A handle that was set up for it serves its next request as it
-/// is.
+/// Receiver of requests, with the parts that all of them share. A handle that was set up for a target serves the target's
+/// next request as it is.
 package final class OutboundTarget: Sendable {
     package let terms: Terms
     /// Requests with one key go to one host with the same certificates, and use each other's handles: those know the

@@ -76,7 +76,7 @@ package struct SourceStatus: Sendable, Hashable {
     package struct Listening: Sendable, Hashable {
         /// Changes are heard now, and looks may be seldom.
         package var isOpen: Bool
-        /// Reason why they are not; nil while they are, and where nothing is wrong.
+        /// Reason why changes are not heard; nil while they are heard, and where nothing is wrong.
         package var problem: String?
     }
 }

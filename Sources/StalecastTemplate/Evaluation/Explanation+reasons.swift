@@ -39,7 +39,7 @@ extension Evaluation {
         }
     }
 
-    /// Reason why a false test could not even compare.
+    /// Reason why a test could not compare, and is false; nil when it compared.
     private mutating func complaint(_ test: CompiledTemplate.Test) -> String? {
         if budget.isExhausted { return "and the evaluation has used up its steps" }
         switch test {

@@ -52,7 +52,7 @@ extension DeliveryState {
 
     // MARK: AssignmentService
 
-    /// Takes over webhooks as their last owner has left them. One of which nothing is known is owed its newest version.
+    /// Takes over webhooks as their last owner has left them. A webhook without stored state is owed its newest version.
     package mutating func adopted(_ webhooks: [Webhook], _ image: DeliveryImage, at now: Moment) {
         let stored = logs.mapValues { $0.entries.map(\.change) }
         for webhook in webhooks where endpoints[webhook.id] == nil {

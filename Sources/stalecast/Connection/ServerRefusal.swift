@@ -118,7 +118,7 @@ struct ServerRefusal {
         }
     }
 
-    /// Text for a credential that is good, so that the control token is not what is wanted.
+    /// Text for a valid credential that has no grant: it does not send the user to the control token.
     private func missingGrant(_ token: ControlToken) -> String {
         token.isOfIssuer
             ? "The token from \(token.file) has no grant for this. Its issuer, or an operator by a rule of "

@@ -188,7 +188,7 @@ extension NIOSSLCertificate {
         return seconds / 86_400 - (seconds < 0 ? 1 : 0)
     }
 
-    /// Reason why it is not valid at that second since 1970: `expired 3 hours ago`; nil when it is.
+    /// Fault of the certificate at that second since 1970, such as `expired 3 hours ago`; nil when it is valid.
     fileprivate func fault(at now: Int) -> String? {
         if now >= Int(notValidAfter) { return "expired \(CertificateTerm.spelled(now - Int(notValidAfter))) ago" }
         if now >= Int(notValidBefore) { return nil }
