@@ -32,7 +32,8 @@ repeat within about 10 % (timers fire by the clock) on every machine; allocation
   --storm          instead: 10,000 (CLIENTS) fetch 4 kB at once after a publish: answers a second, CPU of each, p99, and
                    how many were stale; beside nginx with a file of the same bytes; 5 ROUNDS, three times
   --publish        instead: publishes a second of a daemon, and what each costs in CPU, allocations and time, from 1 and
-                   from 64 publishers with a project each, beside fdatasync(2) of 4 kB; SECONDS (5) each, three times
+                   from 64 publishers with a project each, beside fdatasync(2) of 4 kB; SECONDS (5) each, three times; and a
+                   publish's first byte at a subscriber beside its answer
   --cluster        instead: publishes a second of three nodes over three members of etcd on this machine, from 1 and from 64
                    publishers at the first node, and what each costs every node and etcd in CPU; SECONDS (5), three times
   --webhooks       instead: what one publish to 1,000 webhooks on 1,000 hosts costs a daemon for each, in nine turns of ROUNDS
@@ -46,7 +47,8 @@ repeat within about 10 % (timers fire by the clock) on every machine; allocation
                    delivery, as callgrind counts them; two minutes
   The daemon of --fetch, --storm, --publish, --webhooks, --release and --counts counts its allocations, at about 1 ns for each.
 
-  BIN=FOLDER       in the environment: all of these measure the stalecast there, and build nothing
+  BIN=FOLDER       in the environment: all of these measure the stalecast there (counts of a delivery: stalecast-benchmarks),
+                   and do not build it
   --help           this text
 
 Where the instructions go: the profiles stay in .build/bench; read one with `callgrind_annotate FILE`.

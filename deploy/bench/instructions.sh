@@ -25,8 +25,8 @@ ask() { wrk -t1 -c1 -d4s -s "$1" "http://127.0.0.1:$(edge_port)/" | awk '/ reque
 
 # deliver_all ROUNDS WEBHOOKS: publishes, and prints how many deliveries, or publishes where there are no webhooks.
 deliver_all() {
-    python3 deploy/bench/deliveries.py "$data" "$daemon" "$1" "$2" >/dev/null
-    echo $(($1 * ($2 > 0 ? $2 : 1)))
+    # With `&&`: inside "$(…)" a failure would end nothing.
+    python3 deploy/bench/deliveries.py "$data" "$daemon" "$1" "$2" >/dev/null && echo $(($1 * ($2 > 0 ? $2 : 1)))
 }
 
 # compare_instructions: a fetch, the state, a publish and a webhook's delivery.
