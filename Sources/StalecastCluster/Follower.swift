@@ -272,7 +272,7 @@ package struct Follower: Sendable {
         return [.watch(session: session)]
     }
 
-    /// Asks for one pause for watch and read: with a time of its own, each would begin both and fail with both.
+    /// Asks for one pause for watch and read. With two pauses, each would begin both again, and fail for both.
     private mutating func retry() -> [Action] {
         if isRetrying { return [] }
         isRetrying = true

@@ -8,8 +8,8 @@ package struct StoredVersion: Sendable, Hashable {
     package let template: Template
     /// `template.json` as UTF-8 on one line, as it was committed: without `version` and `etag`.
     package let content: [UInt8]
-    /// Made of ``template`` before the commit; nil for a server template, and for a version that was read from
-    /// the database.
+    /// Form of ``template`` for fetches, made before the commit; nil for a server template, and for a version that was
+    /// read from the database.
     package var ready: ReadyTemplate?
 
     package init(change: TemplateChange, template: Template, content: [UInt8], ready: ReadyTemplate? = nil) {

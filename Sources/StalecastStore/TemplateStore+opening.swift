@@ -195,7 +195,7 @@ extension TemplateStore {
         return (epoch, CommitSequence(row["head"] as Int64))
     }
 
-    /// Reason why the database must not be believed; nil when it may.
+    /// Reason why the database must not be trusted; nil when it may be.
     private static func suspicion(
         _ found: HighWaterMark.Finding, epoch: Epoch, head: CommitSequence, isNew: Bool,
         _ log: (TemplateStore.LogLine) -> Void

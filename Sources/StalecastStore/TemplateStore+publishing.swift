@@ -308,7 +308,7 @@ extension TemplateStore {
 /// A publish that waits for the writer.
 struct QueuedPublish: Sendable {
     let candidate: Candidate
-    /// Made of its template; nil where only the database knows that, and for a server template.
+    /// Form of its template for fetches; nil where only the database knows the template, and for a server template.
     let ready: ReadyTemplate?
     /// Entry that its transaction stores for the audit log; nil: none.
     let audit: AuditEntry?

@@ -16,7 +16,7 @@ package struct Migration: Sendable {
         package let head: CommitSequence
     }
 
-    /// Reason why the migration was not done; nothing counts then.
+    /// Reason why the migration was not done; nothing that it wrote counts then.
     package struct Problem: Error, CustomStringConvertible {
         package let description: String
     }

@@ -5,7 +5,7 @@ import StalecastWire
 /// One key of an entry of `sources.scopes`: which kinds have it, how it is read, and the words for it.
 struct SourceField: Sendable {
     let kinds: Set<SourceKind>
-    /// Name and words. Which keys are missing depends on the kind, so none is required.
+    /// Name and words. The kind decides which keys must be there, so none is required here.
     let entry: EntryField
     let read: Reader
 

@@ -23,7 +23,7 @@ final class LoopInbox: Sendable {
     private struct Contents {
         var commands: [Command] = []
         var isAsleep = false
-        /// True after the loop's end: commands are not taken any more.
+        /// Whether the loop has ended: commands are not taken any more.
         var isClosed = false
     }
 

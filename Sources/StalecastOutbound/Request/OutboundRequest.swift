@@ -81,7 +81,7 @@ package final class OutboundTarget: Sendable {
         package var limits: OutboundLimits
         /// Rule for the addresses that may be dialled.
         package var policy: AddressPolicy
-        /// Beyond the system's certificates; nil for those alone.
+        /// Certificates beyond the system's; nil for those alone.
         package var tls: OutboundTLS?
         /// Lower-case names of the headers of the answer that are wanted.
         package var keptHeaders: Set<String>

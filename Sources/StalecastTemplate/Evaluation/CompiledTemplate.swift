@@ -88,7 +88,7 @@ extension CompiledTemplate {
         let name: String
         /// All of them must be true.
         let tests: [Int]
-        /// Reason why the condition is never true; nil when it may be.
+        /// Reason why the condition is never true; nil when it may be true.
         let problem: String?
 
         func isTrue(in evaluation: inout Evaluation) -> Bool {

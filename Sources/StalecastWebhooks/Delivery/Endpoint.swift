@@ -32,7 +32,7 @@ final class Endpoint {
     var isKnown = false
     var gate = Gate()
 
-    /// True once the webhook will be another node's: nothing begins any more.
+    /// Whether the webhook will be another node's: no attempt begins any more.
     var isLeaving = false
     var waiting = Waiting()
 

@@ -16,7 +16,7 @@ package protocol AttemptFormatter: Sendable {
 /// A webhook as its attempts share it: passed on with one reference count instead of one for each of its parts.
 package final class RegisteredWebhook: Sendable {
     package let webhook: Webhook
-    /// Kept by the formatter from one attempt to the next.
+    /// Parts of requests that the formatter keeps from one attempt to the next.
     let prepared = Mutex<Prepared?>(nil)
 
     package init(_ webhook: Webhook) { self.webhook = webhook }

@@ -6,7 +6,7 @@ package struct StreamRequest: Sendable, Hashable {
     package var url: URL
     /// Names are compared without case; a later one of the same name replaces the former.
     package var headers: [String: String]
-    /// nil sends no body.
+    /// Body of the request; nil sends none.
     package var body: [UInt8]?
     /// Whether it goes over Foundation's `URLSession` where libcurl could do it. Default false.
     package var prefersURLSession = false
