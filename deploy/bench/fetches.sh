@@ -32,7 +32,7 @@ rush() {
         printf "%s %.0f %.2f %.1f\n", name, counts[2], spent / 1000 / counts[1], made / counts[1]}'
 }
 
-# medians: of lines of rush, which alternate between two servers, and of the ratios of each pair. Between brackets the
+# medians: of lines as rush prints them, which alternate between two servers, and of the ratios of each pair. Between brackets the
 # quarters of the pairs.
 medians() {
     awk '

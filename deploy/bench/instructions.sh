@@ -9,8 +9,8 @@ execute() {
     took=$(($(date +%s%N) - dumped)) dumped=$(date +%s%N)
 }
 
-# count_each NAME BEFORE COMMAND…: instructions of one of those that the command does, whose number it prints; without what
-# an idle daemon executes, and without BEFORE.
+# count_each NAME BEFORE COMMAND…: prints the instructions of one operation. The command does some operations, and prints how
+# many; what an idle daemon executes meanwhile is subtracted, and BEFORE from each.
 count_each() {
     local number
     execute
@@ -46,7 +46,7 @@ compare_instructions() {
     start_receivers
     template 80 >"$data/template"
     publish_template "$data/template"
-    # What is made once is made.
+    # Begins connections and fills caches, which are not counted.
     ask deploy/bench/fetch.lua >"$data/first"
     deliver_all 3 0 >"$data/first"
     execute
