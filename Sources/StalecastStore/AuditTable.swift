@@ -49,12 +49,12 @@ enum AuditTable {
     static func drop(_ db: Database) throws { try db.execute(sql: "DROP TABLE IF EXISTS auditEntry") }
 
     static func add(_ entry: AuditEntry, of version: StoredVersion, _ db: Database) throws {
-        var insertion = try DirectStatement("INSERT OR REPLACE INTO auditEntry VALUES (?, ?, ?, ?)", db)
-        insertion.bind(Int64(version.change.sequence))
-        insertion.bind(version.version.rawValue)
-        insertion.bind(entry.after)
-        insertion.bind(JSONValue.object(entry.members).encoded())
-        _ = try insertion.run()
+        try db.run(
+            "INSERT OR REPLACE INTO auditEntry VALUES (?, ?, ?, ?)",
+            [
+                Int64(version.change.sequence), version.version.rawValue, entry.after,
+                JSONValue.object(entry.members).text(),
+            ])
     }
 
     /// Oldest first.

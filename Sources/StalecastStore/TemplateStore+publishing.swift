@@ -276,10 +276,7 @@ extension TemplateStore {
     ///
     /// - Throws: when the stored head is not `head`.
     private func moveHead(from head: CommitSequence, to next: CommitSequence, _ db: Database) throws {
-        var update = try DirectStatement("UPDATE store SET head = ?2 WHERE head = ?1", db)
-        update.bind(Int64(head))
-        update.bind(Int64(next))
-        _ = try update.run()
+        try db.run("UPDATE store SET head = ?2 WHERE head = ?1", [Int64(head), Int64(next)])
         guard db.changesCount == 1 else { throw foreignWrite() }
     }
 

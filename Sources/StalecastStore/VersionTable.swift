@@ -100,40 +100,24 @@ enum VersionTable {
     /// - Returns: false, and nothing is stored, when another version is the newest.
     static func append(_ version: StoredVersion, after former: VersionNumber?, _ db: Database) throws -> Bool {
         let scope = version.scope
-        var row = try DirectStatement(
-            """
-            INSERT INTO scope (project, namespace, latest) VALUES (?1, ?2, ?3)
-            ON CONFLICT (project, namespace) DO UPDATE SET latest = excluded.latest
-                WHERE latest = coalesce(?4, latest) RETURNING id
-            """, db)
-        row.bind(scope.project.description)
-        row.bind(scope.namespace.description)
-        row.bind(version.version.rawValue)
-        row.bind(former?.rawValue)
-        guard try row.run() else { return false }
+        let row = try Int64.fetchOne(
+            db.cachedStatement(
+                sql: """
+                    INSERT INTO scope (project, namespace, latest) VALUES (?1, ?2, ?3)
+                    ON CONFLICT (project, namespace) DO UPDATE SET latest = excluded.latest
+                        WHERE latest = coalesce(?4, latest) RETURNING id
+                    """), arguments: arguments(scope) + [version.version.rawValue, former?.rawValue])
+        guard let scopeID = row else { return false }
         let metadata = version.metadata
-        var insertion = try DirectStatement(
+        let keys = version.change.changedKeys.map { JSONValue.array($0.map(JSONValue.string)).text() }
+        try db.run(
             "INSERT INTO version VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            capacity: version.content.count + 512, db)
-        insertion.bind(row.number)
-        insertion.bind(metadata.number.rawValue)
-        insertion.bind(Int64(version.change.sequence))
-        insertion.bind(metadata.updateTime.microseconds)
-        for text in [metadata.updateUser.name, metadata.updateUser.email, metadata.updateUser.imageURL] {
-            insertion.bind(text)
-        }
-        insertion.bind(metadata.description)
-        insertion.bind(metadata.updateOrigin.rawValue)
-        insertion.bind(metadata.updateType.rawValue)
-        insertion.bind(metadata.rollbackSource?.rawValue)
-        insertion.bind(version.etag)
-        if let keys = version.change.changedKeys {
-            insertion.bind(JSONValue.array(keys.map(JSONValue.string)).text())
-        } else {
-            insertion.bindNull()
-        }
-        insertion.bind(version.content)
-        _ = try insertion.run()
+            [
+                scopeID, metadata.number.rawValue, Int64(version.change.sequence), metadata.updateTime.microseconds,
+                metadata.updateUser.name, metadata.updateUser.email, metadata.updateUser.imageURL,
+                metadata.description, metadata.updateOrigin.rawValue, metadata.updateType.rawValue,
+                metadata.rollbackSource?.rawValue, version.etag, keys, String(decoding: version.content, as: UTF8.self),
+            ])
         return true
     }
 
