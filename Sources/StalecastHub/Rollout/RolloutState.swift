@@ -2,6 +2,8 @@ import StalecastWire
 
 /// State of the clients that have each version: the newest versions of every scope and the clients that say who they
 /// are. Pure; the time comes with each call, in nanoseconds of one clock.
+///
+/// The file is long because versions, clients and departures change the same tables, whose setters stay private to it.
 struct RolloutState {
     /// Versions of a scope kept in memory; a bit each.
     static let ring = 32

@@ -12,7 +12,7 @@ package enum ValueMap {
         var spellings: [String: String] = [:]
         for (name, value) in try members(of: value) {
             let key = parameterName(name)
-            // The same name again is a later source, of which the earlier one wins; another name is a collision.
+            // A name that comes again is of a later source: the earlier one wins. Another name is a collision.
             if let other = spellings[key] {
                 if other == name { continue }
                 throw Invalid(
