@@ -109,7 +109,7 @@ class Stream:
                         self.events.append(json.loads("\n".join(data)))
                         self.arrived.notify_all()
                 data, name = [], ""
-        except (requests.RequestException, AttributeError, ValueError):
+        except (requests.RequestException, AttributeError, OSError, ValueError):
             pass  # closed, by either end
 
     def refetch(self):
@@ -124,7 +124,7 @@ class Stream:
 
     def close(self):
         # Without a shutdown the close waits for the thread that reads. Fails before urllib3 2.3, and after the server's end.
-        with contextlib.suppress(AttributeError, OSError, ValueError):
+        with contextlib.suppress(AttributeError, OSError, ValueError, RuntimeError):
             self.answer.raw.shutdown()
         self.answer.close()
 

@@ -4,12 +4,10 @@ import asyncio
 
 import pytest
 
-from harness.daemon import LONG
 from harness.http1 import fetch
-from harness.openapi import KNOWN, STREAMS, schemathesis, seed
+from harness.openapi import KNOWN, LIMIT, STREAMS, schemathesis, seed
 from harness.templates import marked
 
-SECONDS = 300 if LONG else 6
 # It ends the process and begins it anew.
 NEW_EPOCH = "newEpoch"
 
@@ -19,13 +17,13 @@ def sees(document, path, method, status):
     return str(status) in document["paths"][path][method]["responses"]
 
 
-@pytest.mark.limit(2 * SECONDS + 120)
+@pytest.mark.limit(2 * LIMIT)
 async def test_a_node_answers_as_its_documents_say(start_cluster, etcd, tmp_path):
     node, = start_cluster(etcd, 1).nodes
     await seed(node)
-    schemathesis(tmp_path, f"http://127.0.0.1:{node.control}", KNOWN, SECONDS,
+    schemathesis(tmp_path, f"http://127.0.0.1:{node.control}", KNOWN,
                  headers=[f"Authorization: Bearer {node.token}"], exclude=(*STREAMS, NEW_EPOCH))
-    schemathesis(tmp_path, f"http://127.0.0.1:{node.edge}", KNOWN, SECONDS, exclude=STREAMS)
+    schemathesis(tmp_path, f"http://127.0.0.1:{node.edge}", KNOWN, exclude=STREAMS)
     assert await node.ready() == 200
 
 

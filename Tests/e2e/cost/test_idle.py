@@ -14,7 +14,8 @@ from harness.templates import marked, wide
 
 STREAMS = 10_000
 SECONDS = 20 if LONG else 2
-MOST_OF_A_CORE = 0.05
+# In two seconds beside other tests the last of the streams still arrive; a loop that never waits takes a whole core.
+MOST_OF_A_CORE = 0.05 if LONG else 0.25
 
 
 @alone_when_long
