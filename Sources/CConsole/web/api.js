@@ -37,7 +37,7 @@ async function send(method, path, {body, headers, signal} = {}) {
     throw new Silence()
   }
   if (isDown) { isDown = false; tell("up") }
-  // To the second, and some time under way: less than that is no difference.
+  // The header has whole seconds and comes late.
   const ahead = Date.parse(answer.headers.get("Date")) - Date.now()
   clock.ahead = Math.abs(ahead) > 5000 ? ahead : 0
   const text = await answer.text()
@@ -46,7 +46,7 @@ async function send(method, path, {body, headers, signal} = {}) {
   return {status: answer.status, ok: answer.ok, json, text, etag: answer.headers.get("ETag")}
 }
 
-/** Asks; a refusal is thrown with the daemon's own sentence. */
+/** Asks; throws a refusal in the daemon's words. */
 export async function api(method, path, options) {
   const answer = await send(method, path, {...options, headers: {
     ...(session.user && method !== "GET" ? {"X-Stalecast-User": ascii(session.user)} : {}), ...options?.headers}})
@@ -70,9 +70,10 @@ async function retry() {
 // Who sits here
 
 export async function refresh() {
+  const before = session
   const answer = await send("GET", "/console/session")
-  session = answer.json ?? {signedIn: false}
-  return session
+  // A sign-in meanwhile is newer.
+  if (session === before) session = answer.json ?? {signedIn: false}
 }
 
 export async function signIn(credential) {
@@ -83,7 +84,7 @@ export async function signIn(credential) {
 
 export async function signOut() {
   const answer = await send("DELETE", "/console/session").catch(() => null)
-  // Else the issuer would sign the next person in as this one.
+  // Else the issuer signs the next person in as this one.
   if (answer?.json?.location) return location.assign(answer.json.location)
   await refresh().catch(() => session = {signedIn: false})
   tell("left")

@@ -261,3 +261,19 @@ async def test_the_daemon_restarts_while_the_page_is_open(launch, browser, conso
     browser.has("Sign out")
     go(browser, "template")
     browser.has("draft: 1 change")
+
+
+async def test_an_answer_from_before_a_sign_in_does_not_end_it(launch, browser, console):
+    daemon = launch()
+    console(daemon)
+    assert browser.evaluate(f"""(async () => {{
+      const api = await import("/console/api.js"), fetch = window.fetch
+      let answer
+      window.fetch = () => new Promise(resolve => answer = resolve)
+      const late = api.refresh()
+      window.fetch = fetch
+      await api.signIn({{token: {json.dumps(daemon.token)}, user: "anna"}})
+      answer(new Response('{{"signedIn": false}}'))
+      await late
+      return api.session.signedIn
+    }})()""") is True
