@@ -113,7 +113,7 @@ class Browser:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
-    def shows(self, script, holds=bool, within=20):
+    def shows(self, script, holds=bool, within=40):
         """The value of an expression in the page once it is as wanted."""
         deadline, pause = time.monotonic() + within, 0.02
         while not holds(seen := self.evaluate(script)):
@@ -138,7 +138,7 @@ class Browser:
     def text(self):
         return self.evaluate("document.body?.innerText")
 
-    def has(self, part, within=20):
+    def has(self, part, within=40):
         """Waits for a text to be seen."""
         return self.shows(f"document.body?.innerText.includes({json.dumps(part)})", within=within)
 

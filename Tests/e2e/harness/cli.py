@@ -13,7 +13,7 @@ STOPPED = 9
 def stalecast(*arguments):
     """Runs a command that must succeed; returns its standard output."""
     command = [BINARY, *(str(argument) for argument in arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=30, env=environment())
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=environment())
     assert done.returncode == 0, f"{' '.join(command)} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
     return done.stdout
 

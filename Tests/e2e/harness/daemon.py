@@ -54,7 +54,7 @@ class Daemon:
                                             env=environment(**self.more))
         return self.process
 
-    def start(self, *flags, timeout=20):
+    def start(self, *flags, timeout=40):
         """Starts and waits until both listeners accept; returns the seconds that took."""
         begin = time.monotonic()
         self.spawn(*flags)
@@ -91,11 +91,11 @@ class Daemon:
     def signal(self, number):
         self.process.send_signal(number)
 
-    def wait(self, timeout=20):
+    def wait(self, timeout=40):
         """The exit code."""
         return self.process.wait(timeout)
 
-    def stop(self, timeout=20):
+    def stop(self, timeout=40):
         """SIGTERM; returns the exit code."""
         self.signal(signal.SIGTERM)
         return self.wait(timeout)

@@ -81,7 +81,7 @@ class Connection:
         self.port, self.host = port, host
         self.reader = self.writer = None
 
-    async def request(self, method, target, headers=(), body=None, timeout=15):
+    async def request(self, method, target, headers=(), body=None, timeout=30):
         try:
             return await asyncio.wait_for(self._request(method, target, headers, body), timeout)
         except (asyncio.IncompleteReadError, ConnectionError, asyncio.TimeoutError, OSError) as error:
@@ -127,7 +127,7 @@ class Connection:
         self.reader = self.writer = None
 
 
-async def fetch(port, target, method="GET", headers=(), body=None, timeout=15):
+async def fetch(port, target, method="GET", headers=(), body=None, timeout=30):
     """One request on a connection of its own."""
     connection = Connection(port)
     try:

@@ -89,7 +89,7 @@ class Client:
         self.h2.reset_stream(stream, 8)
         self._send()
 
-    async def until(self, holds, timeout=15):
+    async def until(self, holds, timeout=30):
         async with self.news:
             await asyncio.wait_for(self.news.wait_for(lambda: holds() or self.goodbye), timeout)
         assert holds(), "the connection ended before"

@@ -98,7 +98,7 @@ class Receiver:
                 pass
             each.close()
 
-    def wait(self, condition, timeout=20, what="the arrivals expected"):
+    def wait(self, condition, timeout=40, what="the arrivals expected"):
         """Waits until `condition(arrivals)` is true; its value. Fails with what did arrive."""
         deadline = time.monotonic() + timeout
         with self._changed:
@@ -108,7 +108,7 @@ class Receiver:
                 self._changed.wait(left)
             return value
 
-    def wait_for(self, count, timeout=20):
+    def wait_for(self, count, timeout=40):
         """Waits for that many requests; all that arrived."""
         self.wait(lambda all_: len(all_) >= count, timeout, f"{count} requests")
         return list(self.arrivals)

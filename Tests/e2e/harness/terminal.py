@@ -23,7 +23,7 @@ class Terminal:
             start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
         os.close(theirs)
 
-    def read_until(self, words, within=20):
+    def read_until(self, words, within=40):
         """Waits until `words` are shown."""
         end = time.monotonic() + within
         while words not in self.shown:
@@ -46,7 +46,7 @@ class Terminal:
         os.write(self.ours, text.encode())
         return self
 
-    def end(self, within=20):
+    def end(self, within=40):
         """The exit code; everything shown is in `shown`."""
         end = time.monotonic() + within
         while self.process.poll() is None:

@@ -51,7 +51,7 @@ class Stream:
         self.writer.write(f"GET {self.target} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
         return await self.until(b"event: synced")
 
-    async def until(self, words, timeout=15):
+    async def until(self, words, timeout=30):
         """Reads until the words came; fails when the stream ends before."""
         while words not in self.text:
             more = await asyncio.wait_for(self.reader.read(1 << 16), timeout)
