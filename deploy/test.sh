@@ -128,7 +128,10 @@ swift_tests() {
     ((status == 0)) || [[ $status == 69 && -n $only ]]
 }
 
-# of_swift NAME WIDTH OPTION…: Swift's tests with these options. Up to three tests that failed run once more, alone: the
+# Most failed tests of a part that run once more.
+most_repeated=6
+
+# of_swift NAME WIDTH OPTION…: Swift's tests with these options. A few tests that failed run once more, alone: the
 # machine is shared, and other processes' load or ports are no fault of what is tested. What fails twice has failed; what
 # passes then is named as flaky.
 of_swift() {
@@ -138,7 +141,7 @@ of_swift() {
     if ! swift_tests "$@" 2>&1 | tee "$log"; then
         mapfile -t names < <(sed -nE 's/^.* Test ([A-Za-z0-9_]+)\(.*\)( with .*)? failed after .*/\1/p' "$log" | sort -u)
         # A run that ends before its summary has crashed, or hung.
-        if grep -qE ' Test run with .* failed after ' "$log" && ((${#names[@]} >= 1 && ${#names[@]} <= 3)); then
+        if grep -qE ' Test run with .* failed after ' "$log" && ((${#names[@]} >= 1 && ${#names[@]} <= most_repeated)); then
             begin "$name, again: ${names[*]}"
             if swift_tests 1 --filter "[/.]($(IFS='|' && echo "${names[*]}"))\\("; then
                 printf '%s\n' "${names[@]}" >>"$results/flaky.txt"
@@ -208,7 +211,7 @@ export STALECAST_BIN=$built/stalecast STALECAST_LONG=$long
 [[ -x $STALECAST_BIN ]] || { echo "No binary at $STALECAST_BIN." >&2 && exit 1; }
 if ((${#failed[@]})); then echo "Failed so far, see above: ${failed[*]}"; fi
 
-# from_outside NAME OPTION…: pytest with these options. Up to three tests that failed run once more, alone, as Swift's do.
+# from_outside NAME OPTION…: pytest with these options. A few tests that failed run once more, alone, as Swift's do.
 from_outside() {
     local name=$1 status=0 cache count=0 && shift
     begin "pytest $name"
@@ -220,7 +223,7 @@ from_outside() {
         sed -i -E 's/@group-[^"]*"/"/' "$cache/v/cache/lastfailed"
         mapfile -t names < <(sed -nE 's/^ *"(.*)": true,?$/\1/p' "$cache/v/cache/lastfailed")
         count=${#names[@]}
-        if ((count >= 1 && count <= 3)); then
+        if ((count >= 1 && count <= most_repeated)); then
             begin "pytest $name, again: $count failed"
             status=0
             "${pytest[@]}" --last-failed Tests/e2e || status=$?
