@@ -1,5 +1,4 @@
 package import StalecastWire
-import Synchronization
 
 /// One message a subscriber is owed: the newest of a topic, seen from the version the subscriber holds.
 package struct Debt: Sendable, Hashable {
@@ -184,92 +183,4 @@ extension TopicBoard {
         if let held, let since = live.message.since, since <= held { return live }
         return cache.encodedMessage(for: Debt(topic: topic, sequence: live.sequence, since: held), on: self)
     }
-}
-
-/// A message encoded once for all its receivers, in the dialect of its topic's subscribers: a server-sent event or a
-/// Firebase invalidation, framed as one HTTP chunk, with the plain bytes as a slice of it. It is encoded for the first
-/// receiver: most topics of a scope have none.
-package final class EncodedMessage: Sendable {
-    package let message: StaleMessage
-    /// True for the dialect of Firebase's streams.
-    package let isInvalidation: Bool
-    private let epoch: Epoch
-    private let encoded = AtomicLazyReference<Bytes>()
-
-    package init(_ message: StaleMessage, epoch: Epoch, isInvalidation: Bool = false) {
-        (self.message, self.epoch, self.isInvalidation) = (message, epoch, isInvalidation)
-    }
-
-    /// The message's JSON on one line.
-    package var json: [UInt8] { bytes.json }
-    /// The event with its `id`, as one chunk of an HTTP/1.1 body; it lives as long as this object.
-    package var chunk: SharedBytes { bytes.chunk }
-    /// Chunk without `id`, for all but the last of several messages with one cursor: a client that broke off between
-    /// them would otherwise resume after the whole group.
-    package var chunkWithoutID: SharedBytes { bytes.chunkWithoutID }
-
-    private var bytes: Bytes {
-        // Two loops that come at once both encode, and one result stays.
-        encoded.load() ?? encoded.storeIfNil(Bytes(message, epoch, isInvalidation))
-    }
-
-    private final class Bytes: Sendable {
-        let json: [UInt8]
-        let chunk: SharedBytes
-        let chunkWithoutID: SharedBytes
-
-        init(_ message: StaleMessage, _ epoch: Epoch, _ isInvalidation: Bool) {
-            json = isInvalidation ? Invalidation.json(message.change.version) : message.json.encoded(.wire)
-            if isInvalidation {
-                chunk = SharedBytes(ChunkEncoder.chunk(json + [0x0A]))
-                chunkWithoutID = chunk
-                return
-            }
-            let cursor = Cursor(epoch: epoch, sequence: message.change.sequence)
-            chunk = SharedBytes(ChunkEncoder.chunk(SSEEncoder.event(id: cursor.description, data: json)))
-            chunkWithoutID = SharedBytes(ChunkEncoder.chunk(SSEEncoder.event(data: json)))
-        }
-    }
-
-    package var sequence: CommitSequence { message.change.sequence }
-
-    /// The messages of Firebase's real-time stream: one flat object and a line end, because the SDKs' parsers take the
-    /// text between the first `{` and the next `}`.
-    package enum Invalidation {
-        package static func json(_ version: VersionNumber, retryIntervalSeconds: Int? = nil) -> [UInt8] {
-            var object: JSONObject = ["latestTemplateVersionNumber": .string(String(version))]
-            if let retryIntervalSeconds { object["retryIntervalSeconds"] = .int(retryIntervalSeconds) }
-            return JSONValue.object(object).encoded()
-        }
-
-        /// Bytes that parsers skip: sent at once, so that headers leave, and as keep-alive.
-        package static let keepAlive: [UInt8] = [0x0A]
-    }
-}
-
-extension SharedBytes {
-    /// Bytes inside one HTTP chunk: between the length line and the final CRLF.
-    package var chunkPayload: UnsafeBufferPointer<UInt8> {
-        let start = buffer.firstIndex(of: 0x0A).map { $0 + 1 } ?? 0
-        return UnsafeBufferPointer(rebasing: buffer[start..<count - 2])
-    }
-}
-
-/// Immutable bytes at a fixed address, shared by every subscriber they are sent to.
-///
-/// `@unchecked Sendable`: written once in `init`, only read afterwards, freed when the last holder lets go.
-package final class SharedBytes: @unchecked Sendable {
-    package let base: UnsafePointer<UInt8>
-    package let count: Int
-
-    package init(_ bytes: some Collection<UInt8>) {
-        let memory = UnsafeMutableBufferPointer<UInt8>.allocate(capacity: max(bytes.count, 1))
-        _ = memory.initialize(from: bytes)
-        base = UnsafePointer(memory.baseAddress!)
-        count = bytes.count
-    }
-
-    deinit { base.deallocate() }
-
-    package var buffer: UnsafeBufferPointer<UInt8> { UnsafeBufferPointer(start: base, count: count) }
 }

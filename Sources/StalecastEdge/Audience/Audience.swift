@@ -46,7 +46,7 @@ package struct Audience {
     }
 
     var nowMs: UInt64 { UInt64(wheel.now) * Self.tickMs }
-    private static let tickMs = TimerWheel.tickNanoseconds / 1_000_000
+    static let tickMs = TimerWheel.tickNanoseconds / 1_000_000
 
     // MARK: Membership
 
@@ -107,51 +107,8 @@ package struct Audience {
 
     // MARK: Messages
 
-    /// Takes consecutive announcements and returns those that are worth sending.
-    mutating func apply(_ run: [TopicBoard.Announcement]) -> AnnouncementBatch {
-        for announcement in run { beginCounting(announcement) }
-        let batch = board.apply(run, cache: &bytes.messages)
-        for topic in batch.skipped { tally.coalesced += members[topic].count }
-        return batch
-    }
-
     mutating func encoded(_ debts: [Debt]) -> [EncodedMessage] {
         debts.map { bytes.messages.encodedMessage(for: $0, on: board) }
-    }
-
-    /// Whether the messages to a hidden topic's streams are written later, here: see ``Pacing``.
-    mutating func isPaced(_ topic: Topic.Index, _ announcement: TopicBoard.Announcement) -> Bool {
-        guard board[topic].isInvalidation else { return false }
-        switch pacing.admit(announcement, on: topic, at: nowMs) {
-        case .write: return spread(topic, announcement)
-        case .replace:
-            tally.coalesced += members[topic].count
-            return true
-        case .hold: return true
-        }
-    }
-
-    /// Begins a paced fan-out, where the change asks for one; ends the one that it supersedes.
-    ///
-    /// - Returns: false where all streams are to be told now.
-    mutating func spread(_ topic: Topic.Index, _ announcement: TopicBoard.Announcement) -> Bool {
-        guard board[topic].isInvalidation else { return false }
-        let rest = pacing.supersede(topic)
-        tally.coalesced += rest.count
-        guard announcement.pacedOverMs > 0 else {
-            pacing.reachAtOnce(rest)
-            return false
-        }
-        // Streams that read too slowly get the newest message when they read again.
-        for index in members[topic] where slots[index].pointee.hasBacklog {
-            let since = pacing.heldSince(topic) ?? announcement.change.sequence
-            let unreached = pacing.reached(index)
-            backlogs[index]?.missed(unreached ?? since)
-        }
-        let members = members[topic].filter { !slots[$0].pointee.hasBacklog }
-        // The wheel stands at the beginning of a tick: counted from there, the first turns would come too early.
-        pacing.begin(announcement, on: topic, first: rest, members: members, at: nowMs + Self.tickMs)
-        return true
     }
 
     /// Sequence up to which a stream without a backlog has everything.

@@ -1,7 +1,7 @@
 import CLinux
 import StalecastHTTP
 package import StalecastHub
-import StalecastWire
+package import StalecastWire
 
 /// Everything that a subscriber is sent: its opening, messages of the hub, and those that are due later.
 extension Carrier {
@@ -41,68 +41,8 @@ extension Carrier {
         write(bytes, to: index, through: board.headSequence)
     }
 
-    // MARK: Polls
-
-    private func openPoll(_ index: Int32, _ request: StreamRequest, _ topics: AdmittedTopics) {
-        let slot = slots[index]
-        slot.pointee.request.wantsNotModified = request.wantsNotModified
-        slot.pointee.origin = audience.notes.remember(request.origin, settings.allowedOrigins)
-        if !topics.unknown.isEmpty { audience.notes.unknown[index] = topics.unknown }
-        identify(index, request, topics.known)
-        let hold = min(audience.holdMs(index, request), Audience.life(topics.expiresInMs))
-        let opening = board.opening(for: topics.known, from: request.resume)
-        if opening.reset != nil || !opening.messages.isEmpty {
-            return answer(index, owed: opening.messages, reset: opening.reset)
-        }
-        if hold == 0 { return answerEmpty(index) }
-        slot.pointee.phase = .poll
-        audience.subscribe(index, to: topics.known)
-        audience.tally.polls += 1
-        slot.pointee.times.deadline = audience.wheel.now + TimerWheel.ticks(hold)
-        audience.wheel.insert(index, due: slot.pointee.times.deadline, in: slots)
-    }
-
-    /// A poll's answer carries the head as its cursor, so it must have everything that was announced after `before`.
-    func answerPoll(_ index: Int32, after before: CommitSequence) {
-        guard slots[index].pointee.phase == .poll else { return }
-        answer(index, owed: board.owed(to: audience.topics(of: index), after: before))
-    }
-
-    private func answer(_ index: Int32, owed: [Debt], reset: Opening.ResetReason? = nil) {
-        audience.tally.deliveries[.poll, default: 0] += owed.count
-        answer(index, audience.encoded(owed).map(\.json), reset: reset)
-    }
-
-    /// A poll whose time is up.
-    func answerEmpty(_ index: Int32) {
-        answer(index, [], status: slots[index].pointee.request.wantsNotModified ? 304 : 200)
-    }
-
-    /// Answers a poll; then its connection is in the head state, or ends.
-    func answer(_ index: Int32, _ messages: [[UInt8]], reset: Opening.ResetReason? = nil, status: Int = 200) {
-        let slot = slots[index].pointee
-        let unknown = audience.notes.unknown.removeValue(forKey: index) ?? []
-        let shared = audience.notes.shared.removeValue(forKey: index)
-        endSubscription(index)
-        forget(index, isPoll: true)
-        audience.wheel.remove(index, in: slots)
-        let keepAlive = slot.request.keepAlive && !isDraining
-        let origin = slot.origin == 0 ? nil : audience.notes.origins[Int(slot.origin)]
-        // A cache would ask again with the tag of a shared answer; its next round has another address instead.
-        var fields = shared == nil ? PollDialect.etagField(board.head) : SharedPoll.vary
-        if isDraining { fields += Refusals.retryAfter(milliseconds: drainRetryMs()) }
-        let response = ResponseHead.response(
-            status: status, caching: shared?.caching ?? "no-store", fields: fields,
-            cors: ResponseHead.corsFields(origin: origin, allowed: settings.allowedOrigins),
-            date: audience.bytes.date.string(), keepAlive: keepAlive,
-            body: PollDialect.body(
-                cursor: board.head, messages: messages, reset: reset, unknown: unknown,
-                round: shared?.round(isSilent: messages.isEmpty && reset == nil)))
-        finish(index, with: response, keepAlive: keepAlive)
-    }
-
     /// Tells the rollout tracker which client has this stream or poll, if the client named itself.
-    private func identify(_ index: Int32, _ request: StreamRequest, _ topics: [Topic.Index]) {
+    func identify(_ index: Int32, _ request: StreamRequest, _ topics: [Topic.Index]) {
         guard let client = request.client else { return }
         let address = slots[index].pointee.client.address
         audience.reach.identities[index] = hub.propagation.join(
@@ -111,6 +51,24 @@ extension Carrier {
     }
 
     // MARK: Events of the hub
+
+    /// Joins the hub.
+    ///
+    /// - Parameter post: queues an event; false where it is only for subscribers of a scope, and the loop has none.
+    package func attach(_ post: @escaping @Sendable (Hub.Event, Scope?) -> Bool) {
+        let (hub, loop) = (hub, hub.propagation.addLoop())
+        audience.reach.loop = loop
+        audience.board = hub.attach { event in
+            var change: TemplateChange?
+            if case .announcement(let announcement) = event, announcement.audience == nil, !hub.releases.isOpen {
+                change = announcement.change
+            }
+            guard !post(event, change?.scope), let change else { return }
+            // The loop takes the event later. The tracker records now that the loop has no streams for it.
+            hub.propagation.noteNoStreams(of: loop, in: change.scope, change.sequence)
+        }
+        audience.members.grow(to: board.topics.count)
+    }
 
     /// Handles events of the hub in their order; announcements that follow each other are one batch.
     package func handle(_ events: [Hub.Event]) {
@@ -330,13 +288,47 @@ extension Carrier {
 }
 
 extension Audience {
-    /// Time to hold a poll; a shared one ends with its round.
-    fileprivate mutating func holdMs(_ index: Int32, _ request: StreamRequest) -> Int {
-        guard let round = request.round else { return policy.holdMs(wanted: request.waitMs) }
-        let wait = min(request.waitMs ?? SharedPoll.defaultWaitMs, settings.times.pollMaxWait.milliseconds)
-        let shared = SharedPoll(after: round, waitMs: wait, hasCursor: request.resume.cursor != nil, at: .now())
-        notes.shared[index] = shared
-        return shared.holdMs
+    /// Takes consecutive announcements and returns those that are worth sending.
+    fileprivate mutating func apply(_ run: [TopicBoard.Announcement]) -> AnnouncementBatch {
+        for announcement in run { beginCounting(announcement) }
+        let batch = board.apply(run, cache: &bytes.messages)
+        for topic in batch.skipped { tally.coalesced += members[topic].count }
+        return batch
+    }
+
+    /// Whether the messages to a hidden topic's streams are written later, here: see ``Pacing``.
+    fileprivate mutating func isPaced(_ topic: Topic.Index, _ announcement: TopicBoard.Announcement) -> Bool {
+        guard board[topic].isInvalidation else { return false }
+        switch pacing.admit(announcement, on: topic, at: nowMs) {
+        case .write: return spread(topic, announcement)
+        case .replace:
+            tally.coalesced += members[topic].count
+            return true
+        case .hold: return true
+        }
+    }
+
+    /// Begins a paced fan-out, where the change asks for one; ends the one that it supersedes.
+    ///
+    /// - Returns: false where all streams are to be told now.
+    fileprivate mutating func spread(_ topic: Topic.Index, _ announcement: TopicBoard.Announcement) -> Bool {
+        guard board[topic].isInvalidation else { return false }
+        let rest = pacing.supersede(topic)
+        tally.coalesced += rest.count
+        guard announcement.pacedOverMs > 0 else {
+            pacing.reachAtOnce(rest)
+            return false
+        }
+        // Streams that read too slowly get the newest message when they read again.
+        for index in members[topic] where slots[index].pointee.hasBacklog {
+            let since = pacing.heldSince(topic) ?? announcement.change.sequence
+            let unreached = pacing.reached(index)
+            backlogs[index]?.missed(unreached ?? since)
+        }
+        let members = members[topic].filter { !slots[$0].pointee.hasBacklog }
+        // The wheel stands at the beginning of a tick: counted from there, the first turns would come too early.
+        pacing.begin(announcement, on: topic, first: rest, members: members, at: nowMs + Self.tickMs)
+        return true
     }
 
     /// The first bytes of a stream.

@@ -1,5 +1,5 @@
 package import StalecastHub
-package import StalecastWire
+import StalecastWire
 
 /// Loop that carries an ``Audience``'s bytes: a shard of the engine, or of the Front. Confined to one thread.
 ///
@@ -53,24 +53,6 @@ extension Carrier {
     package func hasAcknowledgedAll(_ index: Int32) -> Bool? { nil }
     package func settle(_ index: Int32) {}
     package func timerFired(_ index: Int32) { subscriberTimerFired(index) }
-
-    /// Joins the hub.
-    ///
-    /// - Parameter post: queues an event; false where it is only for subscribers of a scope, and the loop has none.
-    package func attach(_ post: @escaping @Sendable (Hub.Event, Scope?) -> Bool) {
-        let (hub, loop) = (hub, hub.propagation.addLoop())
-        audience.reach.loop = loop
-        audience.board = hub.attach { event in
-            var change: TemplateChange?
-            if case .announcement(let announcement) = event, announcement.audience == nil, !hub.releases.isOpen {
-                change = announcement.change
-            }
-            guard !post(event, change?.scope), let change else { return }
-            // The loop takes the event later. The tracker records now that the loop has no streams for it.
-            hub.propagation.noteNoStreams(of: loop, in: change.scope, change.sequence)
-        }
-        audience.members.grow(to: board.topics.count)
-    }
 
     // MARK: Writing
 

@@ -1,3 +1,4 @@
+import StalecastHub
 import StalecastWire
 
 /// Bodies of format `standard`: `{"type":…,"timestamp":…,"data":{…}}`, as Standard Webhooks recommends.
