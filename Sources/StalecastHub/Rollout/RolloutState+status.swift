@@ -15,10 +15,10 @@ extension RolloutState {
     mutating func settled(at now: UInt64, isEnding: Bool = false) -> [(Scope, RolloutStatus)] {
         leave(at: now)
         var rows: [(Scope, RolloutStatus)] = []
-        for (scope, list) in rollouts {
+        for (scope, list) in rollouts.lists {
             for (index, rollout) in list.enumerated() where rollout.record != .ended {
                 let result = propagation(scope, index, at: now)
-                let isLast = index == 0 && list.count == Self.ring
+                let isLast = index == 0 && list.count == ScopeRollouts.ring
                 let isQuiet = result.ageSeconds > Self.quiet
                 let isOver = isEnding || isLast || result.state == .expired || result.ageSeconds > 3600
                 guard isOver || result.state == .superseded || isQuiet && result.state.isDone else { continue }

@@ -2,11 +2,7 @@ import StalecastWire
 
 /// State of the clients that have each version: the newest versions of every scope and the clients that say who they
 /// are. Pure; the time comes with each call, in nanoseconds of one clock.
-///
-/// The file is long because versions, clients and departures change the same tables, whose setters stay private to it.
 struct RolloutState {
-    /// Versions of a scope kept in memory; a bit each.
-    static let ring = 32
     /// Time, in tenths of a second, after which a client that has gone without a fetch leaves the audience.
     static let absence: UInt32 = 100
     /// Time after which a client that was not seen is forgotten: 25 h.
@@ -17,13 +13,9 @@ struct RolloutState {
     static let fresh: UInt64 = 120_000_000_000
 
     var table: ClientTable
-    /// Oldest first.
-    private(set) var rollouts: [Scope: [VersionRollout]] = [:]
+    private(set) var rollouts = ScopeRollouts()
     /// Scope whose newest version has no audience yet; nil: none. See ``gather()``.
     private var ungathered: Scope?
-    /// The newest version that exists; no claim goes beyond it.
-    private var newest: [Scope: VersionNumber] = [:]
-    private(set) var seconds = StageSeconds()
     /// Load of the newest version of each scope.
     private(set) var loads: [Scope: FetchLoad] = [:]
     private(set) var names = SharedNames()
@@ -59,21 +51,7 @@ struct RolloutState {
     mutating func announced(_ announced: AnnouncedVersion) {
         let (change, now) = (announced.change, announced.now)
         depart(at: now)
-        // Taken out of the dictionary, so that changing it copies nothing.
-        var list: [VersionRollout] = []
-        swap(&list, &rollouts[change.scope, default: []])
-        let taken = list.suffix(Self.ring - 1).reduce(UInt32(0)) { $0 | $1.bit }
-        let bit = ~taken & (taken + 1)
-        // A later stage of a release announces the version once more.
-        let previous = list.last?.version == change.version ? list.last?.previous : newest[change.scope]
-        var rollout = VersionRollout(announced, previous: previous, bit: bit)
-        rollout.loops.reserveCapacity(loops)
-        // A staged version has an entry for each of its stages.
-        for index in list.indices where list[index].version != change.version { list[index].overtake() }
-        if list.count >= Self.ring { list.removeFirst(list.count - Self.ring + 1) }
-        list.append(rollout)
-        rollouts[change.scope] = list
-        newest[change.scope] = change.version
+        rollouts.announced(announced, loops: loops)
         ungathered = change.scope
         let waiting = early
         early = []
@@ -85,12 +63,9 @@ struct RolloutState {
     /// Counts the audience of the version that was announced last. It passes over all clients, so an announcement leaves
     /// it to what reads or changes clients next: as a rule a loop, which tells its counts when it has sent the version.
     private mutating func gather() {
-        guard let scope = ungathered, let index = rollouts.index(forKey: scope),
-            let place = rollouts.values[index].indices.last
-        else { return }
+        guard let scope = ungathered else { return }
         ungathered = nil
-        let hears = names.hears(rollouts.values[index][place].topics)
-        rollouts.values[index][place].gather(&table.entries, of: names.number(of: scope), hears: hears)
+        rollouts.gather(&table.entries, in: scope, names)
     }
 
     /// A loop tells how far a version is on its streams.
@@ -100,13 +75,7 @@ struct RolloutState {
         _ streamCounts: StreamCounts?, of loop: Int, in scope: Scope, _ sequence: CommitSequence, at now: UInt64
     ) {
         if streamCounts != nil { gather() }
-        // The value is changed by its place: a change by its key takes memory each time.
-        guard let scope = rollouts.index(forKey: scope),
-            let place = rollouts.values[scope].lastIndex(where: { $0.sequence == sequence })
-        else { return }
-        if streamCounts == nil, rollouts.values[scope][place].loops[loop] != nil { return }
-        rollouts.values[scope][place].note(
-            streamCounts ?? StreamCounts(), of: loop, isComplete: { [loops] in $0 >= loops }, at: now, &seconds)
+        rollouts.note(streamCounts, of: loop, in: scope, sequence, loops: loops, at: now)
     }
 
     // MARK: Clients
@@ -124,30 +93,9 @@ struct RolloutState {
         if !isPoll { table.entries[place].streams += table.entries[place].streams == .max ? 0 : 1 }
         table.setPresent(place, true)
         raise(place, scope, to: (arrival.held, client.active ?? 0), at: now)
-        let fetched = table.entries[place].fetched
         tellOfArrival(place, scope, before: before, at: now)
-        comeBack(place, scope, topics)
-        for index in (rollouts[scope] ?? []).indices.reversed() {
-            guard let rollout = rollouts[scope]?[index], rollout.sequence > arrival.head || rollout.isPartial else {
-                break
-            }
-            guard (table.entries[place].cohort | table.entries[place].gone) & rollout.bit == 0,
-                !rollout.topics.isDisjoint(with: topics), rollout.isPartial || fetched < rollout.number
-            else { continue }
-            rollouts[scope]?[index].enter(&table.entries[place])
-            rollouts[scope]?[index].noteClients(weight: table.weight, at: now, &seconds)
-        }
-    }
-
-    /// A client that left the audience of the newest version is there again. A staged version has an entry for each of
-    /// its stages. Older versions stay without it: it will get the newest one.
-    private mutating func comeBack(_ place: Int, _ scope: Scope, _ topics: Set<Topic.Index>) {
-        guard table.entries[place].gone != 0, let list = rollouts[scope], let newest = list.last else { return }
-        for (index, rollout) in list.enumerated().reversed() {
-            guard rollout.version == newest.version else { break }
-            guard !rollout.topics.isDisjoint(with: topics) else { continue }
-            rollouts[scope]?[index].reenter(&table.entries[place])
-        }
+        rollouts.comeBack(&table.entries[place], scope, topics)
+        rollouts.enter(&table.entries[place], arrival, weight: table.weight, at: now)
     }
 
     /// A client moved to the topics of its stage. Loops move their clients a moment after a release has split them, so
@@ -160,14 +108,7 @@ struct RolloutState {
         let number = names.number(of: topics, in: &table, at: tenths(now))
         table.entries[place].topics = number
         guard table.entries[place].scope == names.number(known: scope) else { return }
-        for (index, rollout) in (rollouts[scope] ?? []).enumerated() where rollout.version == version {
-            let entry = table.entries[place]
-            let (hears, isIn) = (!rollout.topics.isDisjoint(with: topics), entry.isAwaited(rollout.bit))
-            let enters = hears && entry.isPresent && entry.fetched < rollout.number && entry.gone & rollout.bit == 0
-            guard isIn ? !hears : enters else { continue }
-            rollouts[scope]?[index].move(&table.entries[place], isIn: hears)
-            rollouts[scope]?[index].noteClients(weight: table.weight, at: now, &seconds)
-        }
+        rollouts.move(&table.entries[place], to: topics, in: scope, by: version, weight: table.weight, at: now)
     }
 
     /// A stream or a held poll of a client ended.
@@ -191,9 +132,7 @@ struct RolloutState {
         _ client: ClientIdentity?, _ scope: Scope, _ version: VersionNumber, seconds: Double,
         address: (key: UInt64, isLimited: Bool), at now: UInt64
     ) {
-        if let index = rollouts.index(forKey: scope), let last = rollouts.values[index].indices.last {
-            rollouts.values[index][last].fetches.answered(at: now)
-        }
+        rollouts.answered(scope, at: now)
         var place: Int?
         if let client {
             gather()
@@ -211,7 +150,7 @@ struct RolloutState {
     /// Another node tells of a client that may be known here. Of two nodes that count it one goes on: where this one
     /// should, it tells the other.
     mutating func seenElsewhere(_ foreignFetch: RolloutTracker.ForeignFetch, at now: UInt64) {
-        if foreignFetch.fetched > newest[foreignFetch.scope] ?? 0 {
+        if foreignFetch.fetched > rollouts.newest(of: foreignFetch.scope) {
             if early.count < Sightings.most { early.append(foreignFetch) }
             return
         }
@@ -219,7 +158,7 @@ struct RolloutState {
         guard let place = table.place(of: foreignFetch.key) else { return }
         let (before, fetched) = (table.entries[place], UInt32(clamping: foreignFetch.fetched.rawValue))
         raise(place, foreignFetch.scope, to: (foreignFetch.fetched, foreignFetch.active), at: now, isHeard: true)
-        let failed = UInt32(clamping: min(foreignFetch.failed, newest[foreignFetch.scope] ?? 0).rawValue)
+        let failed = UInt32(clamping: min(foreignFetch.failed, rollouts.newest(of: foreignFetch.scope)).rawValue)
         if failures.hear(failed, of: foreignFetch.key, active: table.entries[place].active) {
             tell(place, foreignFetch.scope)
         }
@@ -243,7 +182,7 @@ struct RolloutState {
         if isThere {
             table.entries[place].node = node
             table.entries[place].seen = tenths(now)
-            comeBack(place, names.scope(entry.scope), names.topics(entry.topics))
+            rollouts.comeBack(&table.entries[place], names.scope(entry.scope), names.topics(entry.topics))
         } else if entry.node == node {
             table.entries[place].node = 0
             if !entry.isPresent { part(place, at: now) }
@@ -265,7 +204,7 @@ struct RolloutState {
 
     /// A fetch was refused for no fault of the client's.
     mutating func refused(_ scope: Scope, status: Int, at now: UInt64) {
-        if let last = rollouts[scope]?.indices.last { rollouts[scope]?[last].fetches.counts.errors += 1 }
+        rollouts.refused(scope)
         loads[scope]?.refused(status: status, at: now)
     }
 
@@ -283,7 +222,7 @@ struct RolloutState {
         case .fetched: raise(place, scope, to: (claim.version, 0), at: now)
         case .active: raise(place, scope, to: (claim.version, claim.version), at: now)
         case .failed:
-            let version = UInt32(clamping: min(claim.version, newest[scope] ?? 0).rawValue)
+            let version = UInt32(clamping: min(claim.version, rollouts.newest(of: scope)).rawValue)
             let isTaken = failures.report(
                 version, claim.error, of: key, from: address.isLimited ? address.key : nil, at: tenths(now))
             guard isTaken else { return false }
@@ -320,7 +259,7 @@ struct RolloutState {
         let before = table.entries[place]
         // Most fetches bring nothing new. Then the newest version is not looked up.
         guard versions.fetched.rawValue > before.fetched || versions.active.rawValue > before.active else { return }
-        let most = newest[scope] ?? 0
+        let most = rollouts.newest(of: scope)
         let active = UInt32(clamping: min(versions.active, most).rawValue)
         let fetched = max(UInt32(clamping: min(versions.fetched, most).rawValue), active)
         guard fetched > before.fetched || active > before.active else { return }
@@ -329,23 +268,7 @@ struct RolloutState {
         if fetched > before.fetched { table.entries[place].isCountedElsewhere = isHeard }
         if !isHeard { sight(place, scope) }
         failures.end(of: table.keys[place], active: active)
-        let concerned = before.cohort | before.gone
-        guard concerned != 0, let list = rollouts[scope] else { return }
-        for (index, rollout) in list.enumerated() where concerned & rollout.bit != 0 {
-            let number = rollout.number
-            // A client that left without a version counts for it again once it has it. If it came back with a newer
-            // one, the older one may be why it went.
-            if before.gone & rollout.bit != 0 {
-                guard before.fetched < number, fetched == number else { continue }
-                rollouts[scope]?[index].reenter(&table.entries[place])
-            }
-            let gets = before.fetched < number && fetched >= number
-            let runs = before.active < number && active >= number
-            guard gets || runs else { continue }
-            if gets { rollouts[scope]?[index].clients.fetched += 1 }
-            if runs { rollouts[scope]?[index].clients.active += 1 }
-            rollouts[scope]?[index].noteClients(weight: table.weight, at: now, &seconds)
-        }
+        rollouts.raise(&table.entries[place], from: before, in: scope, weight: table.weight, at: now)
     }
 
     // MARK: Time
@@ -389,19 +312,10 @@ struct RolloutState {
         }
     }
 
-    /// A client leaves the audiences of versions that it does not have.
-    ///
-    /// - Parameter wasTold: whether it was told of a version; nil where it does not leave that version's audience yet.
+    /// - Parameter wasTold: see ``ScopeRollouts``.
     private mutating func part(_ place: Int, at now: UInt64, wasTold: (VersionRollout) -> Bool?) {
-        let entry = table.entries[place]
-        let scope = names.scope(entry.scope)
-        guard entry.cohort != 0, let list = rollouts[scope] else { return }
-        for (index, rollout) in list.enumerated()
-        where entry.isAwaited(rollout.bit) && entry.fetched < rollout.number {
-            guard let wasTold = wasTold(rollout) else { continue }
-            rollouts[scope]?[index].part(&table.entries[place], wasTold: wasTold)
-            rollouts[scope]?[index].noteClients(weight: table.weight, at: now, &seconds)
-        }
+        let scope = names.scope(table.entries[place].scope)
+        rollouts.part(&table.entries[place], in: scope, weight: table.weight, at: now, wasTold: wasTold)
     }
 
     private mutating func forget(at time: UInt32) {
@@ -416,15 +330,14 @@ struct RolloutState {
 
     /// The sample became smaller: everything is counted again in it.
     private mutating func recount() {
-        for (scope, list) in rollouts {
+        for scope in rollouts.scopes {
             let number = names.number(of: scope)
-            let entries = table.entries.filter { $0.scope == number }
-            for index in list.indices { rollouts[scope]?[index].recount(entries) }
+            rollouts.recount(table.entries.filter { $0.scope == number }, in: scope)
         }
     }
 
     /// Notes what the row in the store says of a version.
     mutating func note(_ record: VersionRollout.Record, of index: Int, in scope: Scope) {
-        rollouts[scope]?[index].record = record
+        rollouts.note(record, of: index, in: scope)
     }
 }

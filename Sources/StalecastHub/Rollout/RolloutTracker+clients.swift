@@ -132,7 +132,7 @@ extension RolloutTracker {
             let table = versions.table
             (figures.known, figures.weight) = (table.entries.count * table.weight, table.weight)
             (figures.byteCount, figures.keepsNames) = (table.byteCount, table.keepsNames)
-            for (scope, list) in versions.rollouts {
+            for (scope, list) in versions.rollouts.lists {
                 let newest = list.last?.number ?? 0
                 var counts = [Int](repeating: 0, count: 6)
                 for place in versions.places(of: scope) where table.entries[place].isPresent {

@@ -232,7 +232,7 @@ package final class RolloutTracker: Sendable {
     }
 
     /// Times from announcements to rungs, of all versions.
-    package var seconds: StageSeconds { state.withLock { $0.versions.seconds } }
+    package var seconds: StageSeconds { state.withLock { $0.versions.rollouts.seconds } }
 
     package var claims: (counted: [ClientReport.State: Int], refused: [ClientReport.Refusal: Int]) {
         state.withLock { ($0.claims, $0.refusals) }
