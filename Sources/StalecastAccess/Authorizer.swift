@@ -50,15 +50,15 @@ package final class Authorizer: Sendable {
     /// Principal of these credentials. Without any it is anonymous at Edge, and refused at Control.
     package func authenticate(_ credentials: Credentials, at listener: Listener) throws(Denial) -> Authentication {
         if let question = credentials.question, listener == .edge {
-            return try hook.authenticate(question, credentials.verdict)
+            return try hook.authenticate(question, credentials.verification)
         }
         if credentials.ticket != nil { return try authenticateTicket(of: credentials, at: listener) }
-        if case .signedIn(let token)? = credentials.verdict {
+        if case .signedIn(let token)? = credentials.verification {
             guard listener == .control else { throw .malformed }
             return .known(try tokens.verify(token))
         }
         let now = clock()
-        let found = try state.withLock { state throws(Denial) -> Found in
+        let found = try state.withLock { state throws(Denial) -> CredentialLookup in
             let plain = listener == .edge ? state.plain : []
             guard let credential = try state.credential(in: credentials, plain) else {
                 if let certificate = credentials.certificate,
@@ -76,7 +76,7 @@ package final class Authorizer: Sendable {
         case .token(let text, let digest):
             if let known = tokens.known(digest) { return .known(known) }
             if listener == .control { return .known(try tokens.verify(text)) }
-            switch credentials.verdict {
+            switch credentials.verification {
             case .refused(let denial)?: throw denial
             // Its token was verified a moment ago, but so many others came that the cache has dropped it.
             case .good?, .redeemed?, .signedIn?: throw .notReady
@@ -95,7 +95,7 @@ package final class Authorizer: Sendable {
         others.ticket = nil
         guard others.isEmpty else { throw .ambiguous }
         guard listener == .edge else { throw .malformed }
-        switch credentials.verdict {
+        switch credentials.verification {
         case .redeemed(let ticket)?:
             guard let principal = currentPrincipal(of: ticket.principal) else { throw .revoked }
             return .known(principal)

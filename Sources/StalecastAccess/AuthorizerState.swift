@@ -19,8 +19,8 @@ struct AuthorizerState: Sendable {
     func key(_ id: String) -> AccessKey? { configured[id] ?? stored[id] }
 }
 
-/// Kind of a credential that was found.
-enum Found {
+/// Result of looking a credential up.
+enum CredentialLookup {
     case principal(Principal)
     /// Token to be verified outside the lock.
     case token(String, SecretDigest)
@@ -47,7 +47,7 @@ extension AuthorizerState {
 
     mutating func admit(
         _ credential: Credential, at listener: Authorizer.Listener, _ plain: [SecretDigest], _ now: Timestamp
-    ) throws(Denial) -> Found {
+    ) throws(Denial) -> CredentialLookup {
         let digest = SecretDigest(of: credential.text)
         if listener == .control, let bootstrap, bootstrap.matches(digest), !credential.isInURL {
             return .principal(Principal(kind: .bootstrap, id: "bootstrap", grants: [Grant(role: .operator)]))

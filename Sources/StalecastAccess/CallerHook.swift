@@ -162,12 +162,12 @@ package final class CallerHook: Sendable {
         askNext()
     }
 
-    /// Principal of an answered question. With a `verdict` the answer is new, so its age is not checked.
+    /// Principal of an answered question. With a `verification` the answer is new, so its age is not checked.
     func authenticate(
-        _ digest: SecretDigest, _ verdict: Credentials.Verdict?
+        _ digest: SecretDigest, _ verification: Credentials.Verification?
     ) throws(Denial) -> Authorizer.Authentication {
-        if case .refused(let denial)? = verdict { throw denial }
-        guard verdict == .good else { return .unverified }
+        if case .refused(let denial)? = verification { throw denial }
+        guard verification == .good else { return .unverified }
         let now = clock()
         guard let principal = state.withLock({ $0.callers.latest(of: digest, at: now) }) else { throw .notReady }
         return .known(principal)

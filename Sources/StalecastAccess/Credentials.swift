@@ -20,10 +20,10 @@ package struct Credentials: Sendable, Hashable {
     /// One of these is there twice.
     package var isRepeated = false
     /// Result of checking the token or ticket in it, once that was done.
-    package var verdict: Verdict?
+    package var verification: Verification?
 
     /// Result of checking a token or ticket.
-    package enum Verdict: Sendable, Hashable {
+    package enum Verification: Sendable, Hashable {
         case good
         case refused(Denial)
         /// The ticket was good, and is not any more.

@@ -46,7 +46,7 @@ extension MetricsText {
 
     private mutating func triggers(_ figures: TriggerService.Figures) {
         let outcomes =
-            TriggerService.Verdict.Result.allCases.map { ($0.rawValue, figures.events[$0] ?? 0) } + [
+            TriggerService.Receipt.Result.allCases.map { ($0.rawValue, figures.events[$0] ?? 0) } + [
                 ("unauthenticated", figures.unauthenticated), ("malformed", figures.malformed),
             ]
         family(

@@ -26,14 +26,6 @@ package final class ScheduledPublishing: Sendable {
     /// cluster the nodes that do not publish it find another's approval under way, and each attempt costs writes to etcd.
     package static let pause = Duration.seconds(10)
 
-    /// Identity of a proposal.
-    private struct Place: Hashable {
-        let scope: Scope
-        let number: Int64
-
-        init(_ proposal: Proposal) { (scope, number) = (proposal.scope, proposal.number) }
-    }
-
     /// Newest attempt of a proposal that waits.
     private struct Attempt: Sendable {
         var at: Timestamp
@@ -67,7 +59,7 @@ package final class ScheduledPublishing: Sendable {
     private let sinceBoot: @Sendable () -> Duration
     /// Reason why an author's proposal must not be published any more, a sentence; nil where it may be.
     private let objection: @Sendable (Proposal) -> String?
-    private let attempts = Mutex<[Place: Attempt]>([:])
+    private let attempts = Mutex<[Proposal.ID: Attempt]>([:])
     private let clockSteps = Mutex(ClockSteps())
 
     /// - Parameters:
@@ -90,8 +82,8 @@ package final class ScheduledPublishing: Sendable {
         clockSteps.withLock { $0.read(now, sinceBoot: sinceBoot()) }
         // A database that cannot be read is said elsewhere, and tried again.
         let scheduled = (try? await store.scheduledProposals()) ?? []
-        let places = Set(scheduled.map(Place.init))
-        attempts.withLock { attempts in attempts = attempts.filter { places.contains($0.key) } }
+        let ids = Set(scheduled.map(\.id))
+        attempts.withLock { attempts in attempts = attempts.filter { ids.contains($0.key) } }
         var outcomes: [(Proposal, Outcome)] = []
         for proposal in scheduled {
             guard let time = proposal.publishTime, time <= now, isTurn(of: proposal, at: now) else { continue }
@@ -106,7 +98,7 @@ package final class ScheduledPublishing: Sendable {
 
     /// False during the pause after an attempt. A clock that was set back does not prolong the pause.
     private func isTurn(of proposal: Proposal, at now: Timestamp) -> Bool {
-        guard let attempt = attempts.withLock({ $0[Place(proposal)] }) else { return true }
+        guard let attempt = attempts.withLock({ $0[proposal.id] }) else { return true }
         return now < attempt.at || now >= attempt.at.advanced(by: Self.pause)
     }
 
@@ -114,8 +106,8 @@ package final class ScheduledPublishing: Sendable {
         guard case .waiting(let reason) = outcome else { return true }
         let isDelayed = proposal.publishTime.map { $0.advanced(by: Self.pause) <= now } ?? false
         return attempts.withLock { attempts in
-            let former = attempts[Place(proposal)]?.reported
-            attempts[Place(proposal)] = Attempt(at: now, reported: isDelayed ? reason : former)
+            let former = attempts[proposal.id]?.reported
+            attempts[proposal.id] = Attempt(at: now, reported: isDelayed ? reason : former)
             return isDelayed && reason != former
         }
     }

@@ -12,7 +12,7 @@ package final class EtcdMembers: Sendable {
         package var status: EtcdStatus? { try? answer.get() }
 
         /// `good`, `old`, `refused`; `silent` for one that does not answer.
-        package var word: String { status?.verdict.word ?? Self.silent }
+        package var word: String { status?.suitability.word ?? Self.silent }
 
         static let silent = "silent"
         package static let words = ["good", "old", "refused", silent]
@@ -67,7 +67,7 @@ package final class EtcdMembers: Sendable {
     }
 
     private func judge(_ member: Member) {
-        guard let finding = member.status?.verdict.finding else { return }
+        guard let finding = member.status?.suitability.finding else { return }
         guard warned.withLock({ $0.updateValue(finding, forKey: member.endpoint) }) != finding else { return }
         report(member.endpoint, finding)
     }
@@ -83,7 +83,7 @@ package final class EtcdMembers: Sendable {
                         "endpoint": endpoint, "version": .string(status.version),
                         "isLeader": .bool(status.leader != 0 && status.leader == status.memberID),
                         "databaseBytes": .int(status.databaseBytes),
-                        "finding": status.verdict.finding.map { .string($0) },
+                        "finding": status.suitability.finding.map { .string($0) },
                     ]
                 case .failure(let failure): ["endpoint": endpoint, "error": .string(failure.description)]
                 }
@@ -92,7 +92,7 @@ package final class EtcdMembers: Sendable {
     }
 }
 
-extension EtcdStatus.Verdict {
+extension EtcdStatus.Suitability {
     fileprivate var word: String {
         switch self {
         case .good: "good"

@@ -24,13 +24,13 @@ package struct EtcdStatus: Sendable {
 
 extension EtcdStatus {
     /// Whether a cluster may stand on this member; sentences for the operator.
-    package enum Verdict: Sendable, Hashable {
+    package enum Suitability: Sendable, Hashable {
         case good
         case old(String)
         case refused(String)
     }
 
-    package var verdict: Verdict {
+    package var suitability: Suitability {
         // kine and its like name no member, and older ones no version.
         guard memberID != 0, let number = Self.numbers(version) else {
             return .refused("this is no etcd but something that speaks its protocol; transactions as ours need etcd")

@@ -10,7 +10,7 @@ package struct TopicBoard: Sendable {
     /// Topics of each scope, those of stages and retired ones included.
     private(set) var own: [Scope: [Topic.Index]] = [:]
     /// Topics by name and project, each with its scopes.
-    private(set) var places: [Place: [Topic.Index]] = [:]
+    private(set) var topicsByKey: [TopicKey: [Topic.Index]] = [:]
     private(set) var histories: [Scope: History] = [:]
     /// Scopes that a release split, see ``Split``, and the topics of stages by the topics they are of.
     var splits: [Scope: Split] = [:]
@@ -20,7 +20,7 @@ package struct TopicBoard: Sendable {
     /// The project of requests that name none; nil when there are several.
     private let onlyProject: ProjectID?
 
-    struct Place: Hashable {
+    struct TopicKey: Hashable {
         let name: TopicName
         let project: ProjectID
     }
@@ -74,13 +74,13 @@ package struct TopicBoard: Sendable {
     /// - Returns: the topics found, and the names without a topic, which the client must be told of.
     package func topics(
         named names: [TopicName], project: String? = nil, namespace: String? = nil
-    ) throws(Unheard) -> (known: [Topic.Index], unknown: [TopicName]) {
+    ) throws(TopicError) -> (known: [Topic.Index], unknown: [TopicName]) {
         let project = try self.project(project)
         var (known, unknown): ([Topic.Index], [TopicName]) = ([], [])
         known.reserveCapacity(names.count)
         for name in names {
             let before = known.count
-            for index in places[Place(name: name, project: project)] ?? [] where !self[index].isRetired {
+            for index in topicsByKey[TopicKey(name: name, project: project)] ?? [] where !self[index].isRetired {
                 if namespace == nil || namespace == self[index].scope.namespace.description { known.append(index) }
             }
             if known.count == before { unknown.append(name) }
@@ -92,7 +92,7 @@ package struct TopicBoard: Sendable {
     /// Project of this name, or the only project when `name` is nil; nil when there is none.
     package func projectID(_ name: String?) -> ProjectID? { try? project(name) }
 
-    private func project(_ name: String?) throws(Unheard) -> ProjectID {
+    private func project(_ name: String?) throws(TopicError) -> ProjectID {
         if let name {
             guard let project = projects[name] else { throw .unknownProject }
             return project
@@ -103,7 +103,7 @@ package struct TopicBoard: Sendable {
 
     /// The topics of this name in a project, one for each scope.
     package func topics(_ name: TopicName, in project: ProjectID) -> [Topic.Index] {
-        (places[Place(name: name, project: project)] ?? []).filter { !self[$0].isRetired }
+        (topicsByKey[TopicKey(name: name, project: project)] ?? []).filter { !self[$0].isRetired }
     }
 
     /// The hidden topic of a scope; nil when there is no such scope.
@@ -124,15 +124,15 @@ package struct TopicBoard: Sendable {
         for index in topics.indices { topics[index].isRetired = true }
         for binding in bindings {
             for scope in binding.scopes {
-                let place = Place(name: binding.name, project: scope.project)
+                let key = TopicKey(name: binding.name, project: scope.project)
                 var topic = Topic(binding, scope: scope)
-                if let index = places[place]?.first(where: { self[$0].scope == scope }) {
+                if let index = topicsByKey[key]?.first(where: { self[$0].scope == scope }) {
                     let old = before[Int(index.rawValue)]
                     if old.keys == topic.keys, !old.isRetired { topic = old } else { topic.latest = lastHeard(topic) }
                     topics[Int(index.rawValue)] = topic
                 } else {
                     topic.latest = lastHeard(topic)
-                    places[place, default: []].append(add(topic))
+                    topicsByKey[key, default: []].append(add(topic))
                 }
             }
         }
@@ -150,7 +150,7 @@ package struct TopicBoard: Sendable {
     /// Takes over the topics of a board of the same moment.
     package mutating func takeTopics(of board: TopicBoard) {
         topics = board.topics.map { $0 }
-        (own, places) = (board.own, board.places)
+        (own, topicsByKey) = (board.own, board.topicsByKey)
         splits = board.splits
         stageTopics = board.stageTopics
     }
@@ -277,7 +277,7 @@ package struct TopicBoard: Sendable {
     }
 
     /// Reason why the names in a request lead to no topic.
-    package enum Unheard: Error {
+    package enum TopicError: Error {
         /// The request names no project, and there are several.
         case projectIsMissing
         case unknownProject

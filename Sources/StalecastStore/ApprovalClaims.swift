@@ -11,22 +11,16 @@ struct ProposalNotes: Sendable {
 /// Time that approvals of shared proposals have been under way, by this node's own clock since it first saw them: the
 /// wall clocks of two nodes may be an hour apart.
 struct ApprovalClaims: Sendable {
-    private struct Place: Hashable {
-        let scope: Scope
-        let number: Int64
-    }
-
-    private var seen: [Place: (claim: Timestamp, at: Duration)] = [:]
+    private var seen: [Proposal.ID: (claim: Timestamp, at: Duration)] = [:]
 
     /// - Returns: nil for a proposal that is not being approved.
     mutating func age(of proposal: Proposal, now: Duration) -> Duration? {
-        let place = Place(scope: proposal.scope, number: proposal.number)
         guard proposal.state == .open, let claim = proposal.approvingSince else {
-            seen[place] = nil
+            seen[proposal.id] = nil
             return nil
         }
-        if let known = seen[place], known.claim == claim { return now - known.at }
-        seen[place] = (claim, now)
+        if let known = seen[proposal.id], known.claim == claim { return now - known.at }
+        seen[proposal.id] = (claim, now)
         return .zero
     }
 }

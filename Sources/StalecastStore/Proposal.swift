@@ -45,9 +45,16 @@ package struct Proposal: Sendable, Hashable {
         package var version: VersionNumber?
     }
 
+    /// Identity of a proposal.
+    package struct ID: Sendable, Hashable {
+        let scope: Scope
+        let number: Int64
+    }
+
     package let scope: Scope
     /// Counted in its scope, from 1.
     package let number: Int64
+    package var id: ID { ID(scope: scope, number: number) }
     package internal(set) var state: State
     /// Version over which the proposal was made; 0 is an empty scope.
     package let base: VersionNumber

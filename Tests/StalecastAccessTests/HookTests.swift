@@ -27,9 +27,10 @@ import Testing
         return end.withLock { $0 }
     }
 
-    private func credentials(_ question: CallerHook.Question, _ verdict: Credentials.Verdict?) -> Credentials {
+    private func credentials(_ question: CallerHook.Question, _ verification: Credentials.Verification?) -> Credentials
+    {
         var credentials = Credentials()
-        (credentials.question, credentials.verdict) = (question.digest, verdict)
+        (credentials.question, credentials.verification) = (question.digest, verification)
         return credentials
     }
 

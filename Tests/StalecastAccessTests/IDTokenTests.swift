@@ -23,7 +23,7 @@ import Testing
 
     private func signedIn(_ text: String, nonce: String = "n") -> Credentials {
         var credentials = Credentials()
-        credentials.verdict = .signedIn(IDToken(text, of: made.issuer, nonce: nonce, at: clock.now))
+        credentials.verification = .signedIn(IDToken(text, of: made.issuer, nonce: nonce, at: clock.now))
         return credentials
     }
 

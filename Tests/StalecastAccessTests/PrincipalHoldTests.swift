@@ -37,7 +37,7 @@ import Testing
         case .hook:
             let question = try #require(CallerHook.Question([.init("cookie", name)]))
             authorizer.hook.look(at: question) { _ in }
-            (credentials.question, credentials.verdict) = (question.digest, .good)
+            (credentials.question, credentials.verification) = (question.digest, .good)
         }
         return try authorizer.admit(credentials, at: .edge).number
     }
@@ -86,9 +86,9 @@ import Testing
         try admitCrowd(kind)
         var credentials = Credentials()
         credentials.ticket = text
-        credentials.verdict = .redeemed(try authorizer.tickets.redeem(text))
+        credentials.verification = .redeemed(try authorizer.tickets.redeem(text))
         #expect(authorizer.denial(credentials) == nil)
-        credentials.verdict = nil
+        credentials.verification = nil
         #expect(authorizer.currentPrincipal(of: number) == nil)
     }
 

@@ -17,8 +17,8 @@ import Testing
     private func redeemed(_ text: String) -> Credentials {
         var credentials = Credentials()
         credentials.ticket = text
-        do { credentials.verdict = .redeemed(try authorizer.tickets.redeem(text)) } catch {
-            credentials.verdict = .refused(error)
+        do { credentials.verification = .redeemed(try authorizer.tickets.redeem(text)) } catch {
+            credentials.verification = .refused(error)
         }
         return credentials
     }

@@ -182,9 +182,9 @@ func keySet(_ keys: [JSONValue]) -> [UInt8] { JSONValue.object(["keys": .array(k
 
     @Test func theVerdictOfALookIsTheAnswer() throws {
         var credentials = Credentials.bearer(try made.token(at: clock.now))
-        credentials.verdict = .refused(.badSignature)
+        credentials.verification = .refused(.badSignature)
         #expect(authorizer.denial(credentials) == .badSignature)
-        credentials.verdict = .good
+        credentials.verification = .good
         #expect(authorizer.denial(credentials) == .notReady, "forgotten since")
     }
 
@@ -275,7 +275,7 @@ func keySet(_ keys: [JSONValue]) -> [UInt8] { JSONValue.object(["keys": .array(k
 
     @Test func aTokenThatIsRefusedIsNotLookedAtAgainSoon() async throws {
         let forged = try MadeIssuer().token(at: clock.now)
-        #expect(await look(at: forged) == .notReady && isLookedAt(forged), "no keys, no verdict")
+        #expect(await look(at: forged) == .notReady && isLookedAt(forged), "no keys, no verification")
         try fetched(made.set())
         #expect(await look(at: forged) == .badSignature)
         #expect(!isLookedAt(forged) && authorizer.denial(.bearer(forged)) == .badSignature)
@@ -320,11 +320,11 @@ func keySet(_ keys: [JSONValue]) -> [UInt8] { JSONValue.object(["keys": .array(k
     @Test func manyThatComeAtOnceAllGetTheirTurn() async throws {
         try fetched(made.set())
         let tokens = try (0..<3000).map { try made.token(["sub": .string("user-\($0)")], at: clock.now) }
-        let verdicts = await withTaskGroup(of: Denial?.self) { group in
+        let denials = await withTaskGroup(of: Denial?.self) { group in
             for token in tokens { group.addTask { await look(at: token) } }
             return await group.reduce(into: [Denial?]()) { $0.append($1) }
         }
-        #expect(verdicts.count == 3000 && verdicts.allSatisfy { $0 == nil })
+        #expect(denials.count == 3000 && denials.allSatisfy { $0 == nil })
         #expect(authorizer.tokens.counts.verified == 3000)
     }
 

@@ -31,8 +31,8 @@ import Testing
 
     @Test func theNewestWinsWithinTheDistance() {
         var pacing = Pacing(echoDelayMs: 5000)
-        let verdicts = (1...3).map { pacing.admit(announcement($0), on: topic, at: 1000) }
-        #expect(verdicts == [.write, .hold, .replace] && pacing.isHolding(topic))
+        let decisions = (1...3).map { pacing.admit(announcement($0), on: topic, at: 1000) }
+        #expect(decisions == [.write, .hold, .replace] && pacing.isHolding(topic))
         #expect(steps(&pacing, at: 999 + Pacing.distanceMs).written == [])
         #expect(steps(&pacing, at: 1000 + Pacing.distanceMs).written == [3])
         #expect(!pacing.isHolding(topic) && steps(&pacing, at: 5000).written == [])

@@ -167,21 +167,21 @@ struct EtcdClientTests {
     }
 
     @Test func versionsAreJudged() throws {
-        func verdict(_ version: String, member: Int64 = 5) throws -> EtcdStatus.Verdict {
+        func suitability(_ version: String, member: Int64 = 5) throws -> EtcdStatus.Suitability {
             var message = ProtobufWriter()
             message.message(1) { $0.number(2, member) }
             message.bytes(2, version.utf8)
-            return try EtcdStatus(message.bytes).verdict
+            return try EtcdStatus(message.bytes).suitability
         }
-        for good in ["3.6.9", "3.6.14", "3.7.1", "3.10.0", "4.0.0"] { #expect(try verdict(good) == .good) }
+        for good in ["3.6.9", "3.6.14", "3.7.1", "3.10.0", "4.0.0"] { #expect(try suitability(good) == .good) }
         for old in ["3.4.0", "3.4.23", "3.5.30", "3.6.8", "3.6.0-rc.1"] {
-            guard case .old(let sentence) = try verdict(old) else { throw EtcdFailure.malformed(old) }
+            guard case .old(let sentence) = try suitability(old) else { throw EtcdFailure.malformed(old) }
             #expect(sentence.contains(old))
         }
         for (refused, member) in [("3.3.27", 5), ("2.3.8", 5), ("", 5), ("3.5.13", 0), ("x.y.z", 5)]
             as [(String, Int64)]
         {
-            guard case .refused = try verdict(refused, member: member) else { throw EtcdFailure.malformed(refused) }
+            guard case .refused = try suitability(refused, member: member) else { throw EtcdFailure.malformed(refused) }
         }
     }
 }

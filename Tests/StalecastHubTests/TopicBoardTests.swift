@@ -86,7 +86,7 @@ import Testing
 
     private func scopes(
         _ names: [TopicName], _ project: String?, _ namespace: String? = nil
-    ) throws(TopicBoard.Unheard) -> [Scope] {
+    ) throws(TopicBoard.TopicError) -> [Scope] {
         try several.topics(named: names, project: project, namespace: namespace).known.map { several[$0].scope }
     }
 
@@ -100,13 +100,13 @@ import Testing
     @Test func aNamespaceNarrowsIt() throws {
         #expect(try scopes([.pay, .pushRC], "demo", "firebase") == [.demo, .demo])
         #expect(try scopes([.pay, .pushRC], "demo", "firebase-server") == [.server])
-        #expect(throws: TopicBoard.Unheard.unknownTopics) { try scopes([.pay], "demo", "elsewhere") }
+        #expect(throws: TopicBoard.TopicError.unknownTopics) { try scopes([.pay], "demo", "elsewhere") }
     }
 
     @Test func withSeveralProjectsOneMustBeSaid() {
-        #expect(throws: TopicBoard.Unheard.projectIsMissing) { try scopes([.pushRC], nil) }
-        #expect(throws: TopicBoard.Unheard.unknownProject) { try scopes([.pushRC], "secret") }
-        #expect(throws: TopicBoard.Unheard.unknownTopics) { try scopes([.pay], "other") }
+        #expect(throws: TopicBoard.TopicError.projectIsMissing) { try scopes([.pushRC], nil) }
+        #expect(throws: TopicBoard.TopicError.unknownProject) { try scopes([.pushRC], "secret") }
+        #expect(throws: TopicBoard.TopicError.unknownTopics) { try scopes([.pay], "other") }
     }
 
     @Test func withOneProjectItIsThatOne() throws {

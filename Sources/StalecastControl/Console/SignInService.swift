@@ -106,7 +106,7 @@ package final class SignInService: Sendable {
             let text = try await self.exchange(code, flow, issuer, client, provider)
             let token = IDToken(text, of: issuer, nonce: flow.nonce, at: .now())
             var credentials = Credentials()
-            credentials.verdict = .signedIn(token)
+            credentials.verification = .signedIn(token)
             let principal = try await self.admit(credentials, name, size: text.utf8.count)
             guard principal.maySomewhere(.read) else { throw .notGranted(name, principal) }
             return SignedIn(

@@ -25,9 +25,9 @@ extension Call {
         if isGranted { _ = try project() }
         let post = control.triggerPost(head, names["project"], isOperator: isGranted)
         switch await control.triggers.take(post, body: body) {
-        case .taken(let verdicts):
-            let isPolling = verdicts.contains { $0.result == .polling }
-            return Answer(status: isPolling ? 202 : 200, ["events": .array(verdicts.map(\.json))])
+        case .taken(let receipts):
+            let isPolling = receipts.contains { $0.result == .polling }
+            return Answer(status: isPolling ? 202 : 200, ["events": .array(receipts.map(\.json))])
         case .unauthenticated: throw .unauthenticated
         case .busy:
             throw GoogleError(503, "Too many posts are being judged; try again.").with("Retry-After", "1")

@@ -56,7 +56,9 @@ struct ClusterConnection: Sendable {
         for (number, endpoint) in configuration.store.etcd.endpoints.enumerated() {
             // One that is silent now is asked again while the daemon runs.
             guard let status = try? await client.status(of: number) else { continue }
-            if case .refused(let sentence) = status.verdict { throw StartError("store.etcd: \(endpoint): \(sentence)") }
+            if case .refused(let sentence) = status.suitability {
+                throw StartError("store.etcd: \(endpoint): \(sentence)")
+            }
         }
     }
 

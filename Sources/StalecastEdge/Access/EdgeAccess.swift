@@ -98,7 +98,7 @@ extension EdgeSettings {
             do throws(GoogleError) {
                 let topics = try permitted(request, on: board, counts: counts)
                 // An unverified token is verified once, so that a refusal of it is counted.
-                if topics == nil, counts, request.credentials.verdict == nil { return nil }
+                if topics == nil, counts, request.credentials.verification == nil { return nil }
                 // Kept for a reload that enforces: it must end only streams whose credential is not enough.
                 admitted.principal = topics?.principal ?? 0
             } catch {
@@ -114,7 +114,7 @@ extension EdgeSettings {
         let found = try authenticate(request.credentials, counts: counts, of: request.words)
         guard case .known(let principal) = found else { return nil }
         func refused(_ reason: Denial) -> GoogleError { deny(reason, request.credentials, counts, request.words) }
-        if case .redeemed(let ticket)? = request.credentials.verdict, !ticket.opens(request, on: board) {
+        if case .redeemed(let ticket)? = request.credentials.verification, !ticket.opens(request, on: board) {
             throw refused(.notGranted)
         }
         // Refuses before the look-up of topics, whose time would tell a stranger whether they exist.

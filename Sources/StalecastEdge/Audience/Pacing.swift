@@ -9,7 +9,7 @@ package import StalecastWire
 /// the other, see ``PacedFanOut``. The newest message of a burst comes again, see ``BurstEcho``.
 package struct Pacing: Sendable {
     /// Decision about a message that was announced.
-    package enum Verdict: Sendable {
+    package enum Decision: Sendable {
         case write
         case hold
         /// Hold it; another one that was held is passed over.
@@ -55,7 +55,7 @@ package struct Pacing: Sendable {
     /// Decides about the next message of a topic.
     package mutating func admit(
         _ announcement: TopicBoard.Announcement, on topic: Topic.Index, at now: UInt64
-    ) -> Verdict {
+    ) -> Decision {
         guard let pace = paces[topic], pace.until > now else {
             said(topic, at: now)
             return .write

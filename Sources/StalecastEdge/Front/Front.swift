@@ -108,7 +108,7 @@ final class Front: Sendable {
     func listen(host: String, port: UInt16, handed: Int32?) async throws -> HTTPListener {
         // What Edge's settings say about it may come later; the kernel's default is 30 s as well.
         let socket = try handed.map { handed throws(EdgeError) in
-            HTTPListener.Place.socket(try StreamEngine.Listeners.adopt(handed, host, port, 30_000))
+            HTTPListener.BindAddress.socket(try StreamEngine.Listeners.adopt(handed, host, port, 30_000))
         }
         let shards = Dictionary(uniqueKeysWithValues: shards.map { (ObjectIdentifier($0.loop), $0) })
         do {

@@ -71,7 +71,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
         let token = question == nil ? authorizer.unknownToken(in: credentials) : nil
         guard question != nil || token != nil else { return proceed(self, request) }
         if peer.isGuessing {
-            request.verdict = .refused(.overRate)
+            request.verification = .refused(.overRate)
             return proceed(self, request)
         }
         let done: @Sendable (Denial?) -> Void = { [self, loop = shard.loop, request] denial in
@@ -80,7 +80,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
                     return peer.ledger.countUnanswered(denial, of: peer.address)
                 }
                 var request = request
-                request.verdict = denial.map(Credentials.Verdict.refused) ?? .good
+                request.verification = denial.map(Credentials.Verification.refused) ?? .good
                 proceed(self, request)
             }
         }
@@ -96,16 +96,16 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
             guard request.head.method == .GET, ["/v1/events", "/v1/poll"].contains(request.path) else {
                 throw .malformed
             }
-            request.verdict = .redeemed(try authorizer.tickets.redeem(ticket))
+            request.verification = .redeemed(try authorizer.tickets.redeem(ticket))
         } catch {
-            request.verdict = .refused(error)
+            request.verification = .refused(error)
         }
         return request
     }
 
     func proceed(_ request: FrontRequest) {
         shard.loop.assertInEventLoop()
-        if request.verdict == .refused(.notReady), shard.settings.access.mode == .enforce {
+        if request.verification == .refused(.notReady), shard.settings.access.mode == .enforce {
             shard.settings.countRefusal(.notReady, of: request)
             return refuseForNow(request)
         }

@@ -9,7 +9,7 @@ package struct FrontRequest: Sendable {
     package let head: RequestHead
     package let body: [UInt8]
     /// Result of checking its token, once that was done.
-    var verdict: Credentials.Verdict?
+    var verification: Credentials.Verification?
     /// The request is a canary of this daemon, which gets the newest version whatever a release covers.
     var isCanary = false
     /// Time when a fetch was read whole, in nanoseconds of the monotonic clock.
@@ -61,7 +61,7 @@ package struct FrontRequest: Sendable {
         var credentials = Credentials(head)
         if path.hasPrefix("/v1/projects/") || isOfFlags { credentials.dropInstallationToken() }
         if let launchDarkly { credentials.take(launchDarkly) }
-        credentials.verdict = verdict
+        credentials.verification = verification
         credentials.question = question
         credentials.cookie = cookie
         // A browser shows the certificate also for requests of other sites' pages, without the user's knowledge.

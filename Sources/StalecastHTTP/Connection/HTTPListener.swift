@@ -8,8 +8,8 @@ package struct HTTPListener: Sendable {
     /// Connections that the kernel may queue before they are accepted.
     private static let backlog: Int32 = 4096
 
-    /// Place where connections come from.
-    package enum Place: Sendable {
+    /// Address to listen on.
+    package enum BindAddress: Sendable {
         case address(host: String, port: Int)
         /// A socket that listens already, and is closed with the listener.
         case socket(Int32)
@@ -21,7 +21,8 @@ package struct HTTPListener: Sendable {
     ///   - accept: on the connection's event loop; nothing is read from it before this completes.
     /// - Throws: NIO's `IOError` when the address cannot be bound.
     package static func open(
-        _ place: Place, group: any EventLoopGroup, sendBuffer: Int? = nil, hasRoom: @escaping @Sendable () -> Bool,
+        _ address: BindAddress, group: any EventLoopGroup, sendBuffer: Int? = nil,
+        hasRoom: @escaping @Sendable () -> Bool,
         accept: @escaping @Sendable (any Channel) -> EventLoopFuture<Void>
     ) async throws -> HTTPListener {
         var bootstrap = ServerBootstrap(group: group)
@@ -42,7 +43,7 @@ package struct HTTPListener: Sendable {
                 .socketOption(.so_sndbuf), value: SocketOptionValue(sendBuffer))
         }
         let bound =
-            switch place {
+            switch address {
             case .address(let host, let port): bootstrap.bind(host: host, port: port)
             case .socket(let descriptor): bootstrap.withBoundSocket(descriptor)
             }

@@ -14,10 +14,10 @@ package struct HostRule: Sendable, Equatable {
 
     private init(names: Set<String>?) { self.names = names }
 
-    /// Judgement of a `Host` field, or of the authority of an absolute target.
-    package enum Verdict: Sendable { case admitted, foreign, invalid }
+    /// Result of comparing a `Host` field, or of the authority of an absolute target.
+    package enum Match: Sendable { case admitted, foreign, invalid }
 
-    package func judge(_ authority: some StringProtocol) -> Verdict {
+    package func judge(_ authority: some StringProtocol) -> Match {
         var text = String(authority)
         return text.withUTF8 { judge($0) }
     }
@@ -26,7 +26,7 @@ package struct HostRule: Sendable, Equatable {
     ///
     /// Takes bytes of one kind: other modules call it for every connection, and a generic form took a sixth of a
     /// connection's cost.
-    package func judge(_ authority: UnsafeBufferPointer<UInt8>) -> Verdict {
+    package func judge(_ authority: UnsafeBufferPointer<UInt8>) -> Match {
         guard let host = Self.host(of: authority[...]), !host.isEmpty else { return .invalid }
         if host.first == UInt8(ascii: "[") { return Self.isBracketed(host) ? .admitted : .invalid }
         guard host.allSatisfy(Self.isNameByte) else { return .invalid }

@@ -170,8 +170,8 @@ package struct RequestHead: Sendable {
         if fields.hosts == 1 { try admit(rule.judge(fields.host)) }
     }
 
-    private static func admit(_ verdict: HostRule.Verdict) throws(GoogleError) {
-        switch verdict {
+    private static func admit(_ match: HostRule.Match) throws(GoogleError) {
+        switch match {
         case .admitted: return
         case .invalid: throw .malformed("The request's host is not valid.")
         case .foreign: throw .misdirected

@@ -105,21 +105,21 @@ package final class SourceWatcher: Sendable {
         case .isOlder(let current): return refused(.older(sight.content.version, than: current))
         case .contradicts: return refused(.sameVersion(sight.content.version))
         }
-        let verdict = await waitAtFence(sight)
+        let fenceOutcome = await waitAtFence(sight)
         // The end must not pass for a fence that timed out. A duty of a cluster may come back to this watcher: then the
         // version has to be seen again.
         if Task.isCancelled {
             source.forget()
             return .interrupted
         }
-        if case .timeout(let seen) = verdict {
+        if case .timeout(let seen) = fenceOutcome {
             report(.fenceTimeout(seen: seen))
             adoption.notes.hasFenceTimedOut = true
         }
         do {
             // nil: the store found that this content is current by now.
             guard let version = try await store.adopt(adoption) else { return .current(sight.content.version) }
-            return .adopted(version.version, origin: sight.content.version, verdict)
+            return .adopted(version.version, origin: sight.content.version, fenceOutcome)
         } catch {
             return refused(OriginProblem(.store, "the version could not be committed: \(error)"))
         }
@@ -131,7 +131,7 @@ package final class SourceWatcher: Sendable {
         return .failed(problem)
     }
 
-    private func waitAtFence(_ sight: OriginPoll.Sight) async -> Fence.Verdict? {
+    private func waitAtFence(_ sight: OriginPoll.Sight) async -> Fence.Outcome? {
         guard let fence else { return nil }
         return await fence.wait(
             for: Fence.Goal(

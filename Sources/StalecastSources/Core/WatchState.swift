@@ -7,7 +7,7 @@ struct WatchState: Sendable {
         case unchanged
         /// The content is current here already; with the origin's number of it.
         case current(VersionNumber?)
-        case adopted(VersionNumber, origin: VersionNumber?, Fence.Verdict?)
+        case adopted(VersionNumber, origin: VersionNumber?, Fence.Outcome?)
         case failed(OriginProblem)
         /// The daemon is ending.
         case interrupted
@@ -62,22 +62,22 @@ struct WatchState: Sendable {
         case .failed(let problem): return failed(problem, schedule, look, random)
         case .unchanged: break
         case .current(let origin): status.originVersion = origin ?? status.originVersion
-        case .adopted(let version, let origin, let verdict):
+        case .adopted(let version, let origin, let fenceOutcome):
             status.originVersion = origin ?? status.originVersion
-            adopted(version, verdict)
+            adopted(version, fenceOutcome)
         }
         var reports = succeeded(schedule, look, hears, random)
-        if case .adopted(let version, _, let verdict) = outcome {
-            reports.append(.adopted(version, hasFenceTimedOut: verdict.isTimeout))
+        if case .adopted(let version, _, let fenceOutcome) = outcome {
+            reports.append(.adopted(version, hasFenceTimedOut: fenceOutcome.isTimeout))
         }
         return reports
     }
 
-    private mutating func adopted(_ version: VersionNumber, _ verdict: Fence.Verdict?) {
+    private mutating func adopted(_ version: VersionNumber, _ fenceOutcome: Fence.Outcome?) {
         status.version = version
         status.lastChange = status.lastPoll?.time
         status.counts.adopted += 1
-        switch verdict {
+        switch fenceOutcome {
         case nil: break
         case .timeout: status.counts.fenceTimeouts += 1
         case .passed(let wait):
@@ -129,7 +129,7 @@ struct WatchState: Sendable {
     }
 }
 
-extension Optional<Fence.Verdict> {
+extension Optional<Fence.Outcome> {
     fileprivate var isTimeout: Bool { if case .timeout = self { true } else { false } }
 }
 

@@ -118,16 +118,16 @@ package final class TriggerService: Sendable {
         return event
     }
 
-    private func judge(_ event: SourceEvent, _ permitted: [Target]) -> Verdict {
+    private func judge(_ event: SourceEvent, _ permitted: [Target]) -> Receipt {
         let concerned = permitted.filter { $0.concerns(event) }
-        if concerned.isEmpty { return Verdict(event: event, result: .ignored, scopes: []) }
+        if concerned.isEmpty { return Receipt(event: event, result: .ignored, scopes: []) }
         let polling = concerned.filter { !$0.knows(event) }
-        if polling.isEmpty { return Verdict(event: event, result: .known, scopes: []) }
+        if polling.isEmpty { return Receipt(event: event, result: .known, scopes: []) }
         // Asked last: an event that caused no look is not remembered.
         let fresh = polling.filter { isNew(event, to: $0.scope) }
-        if fresh.isEmpty { return Verdict(event: event, result: .duplicate, scopes: []) }
+        if fresh.isEmpty { return Receipt(event: event, result: .duplicate, scopes: []) }
         for target in fresh { target.poll(event.version) }
-        return Verdict(event: event, result: .polling, scopes: fresh.map(\.scope))
+        return Receipt(event: event, result: .polling, scopes: fresh.map(\.scope))
     }
 
     /// Per scope: two senders with a token each may pass on the same event.
@@ -139,7 +139,7 @@ package final class TriggerService: Sendable {
     /// Counts of posts and events by their end.
     package struct Figures: Sendable, Hashable {
         /// Events by result.
-        package fileprivate(set) var events: [Verdict.Result: Int] = [:]
+        package fileprivate(set) var events: [Receipt.Result: Int] = [:]
         /// Posts without a good credential.
         package fileprivate(set) var unauthenticated = 0
         /// Posts that were turned away because too many signatures were being checked.
@@ -149,7 +149,7 @@ package final class TriggerService: Sendable {
 
         fileprivate mutating func count(_ outcome: Outcome) {
             switch outcome {
-            case .taken(let verdicts): for verdict in verdicts { events[verdict.result, default: 0] += 1 }
+            case .taken(let receipts): for receipt in receipts { events[receipt.result, default: 0] += 1 }
             case .unauthenticated: unauthenticated += 1
             case .malformed: malformed += 1
             case .busy: busy += 1
@@ -190,8 +190,8 @@ package final class TriggerService: Sendable {
 
     /// End of a ``TriggerService/Post``.
     package enum Outcome: Sendable, Hashable {
-        /// One verdict per event, in order.
-        case taken([Verdict])
+        /// One receipt per event, in order.
+        case taken([Receipt])
         /// Too many strangers' posts are being judged already; nothing was looked at.
         case busy
         /// No credential that is good here: said in the same words whatever is wrong, existing or not.
@@ -202,7 +202,7 @@ package final class TriggerService: Sendable {
     }
 
     /// Result of one event.
-    package struct Verdict: Sendable, Hashable {
+    package struct Receipt: Sendable, Hashable {
         /// Raw values are the words on the wire and in metrics.
         package enum Result: String, Sendable, Hashable, CaseIterable {
             /// Sources look now.

@@ -48,7 +48,7 @@ package struct Fence: Sendable {
     /// Probes until the goal or something newer is seen, or the wait is over. Where there are no numbers, what gives way
     /// to something that is not the goal has gone past it: the goal was overtaken, and will never be seen. Returns at
     /// once with `timeout` when the task is cancelled.
-    package func wait(for goal: Goal) async -> Verdict {
+    package func wait(for goal: Goal) async -> Outcome {
         let began = now()
         var interval = settings.interval
         var problem = "no probe was answered in time"
@@ -207,7 +207,7 @@ package struct Fence: Sendable {
     }
 
     /// End of the wait at a fence.
-    package enum Verdict: Sendable, Hashable {
+    package enum Outcome: Sendable, Hashable {
         /// The origin's public answer shows the version, or one that came after it; after this long.
         case passed(after: Duration)
         /// The answer does not, and the time is over. `problem` is what the last probe saw.

@@ -200,7 +200,7 @@ final class DeliveryLoop: @unchecked Sendable {
 
     private func fail(_ id: UInt64, _ problem: AttemptProblem) {
         let result = AttemptResult(problem)
-        let ended = take { $0.finished(id, Verdict(problem), result, at: Self.now) }
+        let ended = take { $0.finished(id, AttemptConclusion(problem), result, at: Self.now) }
         guard let (attempt, next) = ended else { return }
         record(attempt, "", result, next: next)
     }
@@ -212,9 +212,9 @@ final class DeliveryLoop: @unchecked Sendable {
         if isStopped, case .failed(let failure) = outcome.result, failure.reason == .cancelled { return }
         let now = carryOutSoon()
         let name = outcome.result.className
-        let verdict = Verdict(outcome, pace, at: now.wall)
+        let conclusion = AttemptConclusion(outcome, pace, at: now.wall)
         let result = AttemptResult(outcome)
-        let ended = state.finished(id, verdict, result, named: name, at: now)
+        let ended = state.finished(id, conclusion, result, named: name, at: now)
         guard let (attempt, next) = ended else { return }
         state.tally.phases.add(outcome.phases)
         if let request, let status = outcome.status {

@@ -89,7 +89,7 @@ extension DeliveryState {
     private func isStuck(_ endpoint: Endpoint, at now: UInt64) -> Bool {
         if endpoint.waiting.isQueued { return false }
         switch endpoint.next(at: now, logs, routes) {
-        case .send, .notice, .read: return endpoint.waiting.alarmAt > now
+        case .send, .operational, .read: return endpoint.waiting.alarmAt > now
         case .wait(let time): return endpoint.waiting.alarmAt > time
         case .nothing:
             let isWorkedOn = endpoint.inFlight > 0 || endpoint.lanes.contains { $0.reads.current != nil }

@@ -17,7 +17,8 @@ extension DeliveryState {
     ///   - name: the class of outcome that metrics count; nil: the result's.
     /// - Returns: the attempt, and when its message is tried again; nil when no webhook is interested any more.
     package mutating func finished(
-        _ id: UInt64, _ verdict: Verdict, _ result: AttemptResult, named name: String? = nil, at now: Moment
+        _ id: UInt64, _ conclusion: AttemptConclusion, _ result: AttemptResult, named name: String? = nil,
+        at now: Moment
     ) -> (attempt: Attempt, next: Timestamp?)? {
         guard let (attempt, isSlow) = attempts.remove(id) else { return nil }
         admission.end(attempt.place, isSlow: isSlow)
@@ -25,18 +26,18 @@ extension DeliveryState {
         endpoint.inFlight -= 1
         defer { touch(endpoint, at: now.monotonic) }
         let (name, isStale) = (name ?? result.name, attempt.generation != endpoint.generation)
-        if attempt.heard == nil { endpoint.notices.attempt = nil }
-        if verdict == .cancelled || isStale {
+        if attempt.heard == nil { endpoint.operational.attempt = nil }
+        if conclusion == .cancelled || isStale {
             release(endpoint, attempt, until: 0, isForgotten: isStale)
-            return verdict == .cancelled ? nil : (attempt, nil)
+            return conclusion == .cancelled ? nil : (attempt, nil)
         }
         if result.status != nil { endpoint.isKnown = true }
-        if verdict != .delivered {
+        if conclusion != .delivered {
             tally.attempts[name, default: 0] += 1
             endpoint.trouble.lastFailure = DeliveryStatus.Failure(time: attempt.startedAt, result: result)
         }
         let (failures, since) = (endpoint.health.failures, endpoint.health.failingSince)
-        let next = take(verdict, endpoint, attempt, result.status, at: now)
+        let next = take(conclusion, endpoint, attempt, result.status, at: now)
         if (failures == 0) != (endpoint.health.failures == 0) { logTurn(endpoint, name, result.status, since: since) }
         return (attempt, next)
     }
@@ -59,9 +60,9 @@ extension DeliveryState {
     }
 
     private mutating func take(
-        _ verdict: Verdict, _ endpoint: Endpoint, _ attempt: Attempt, _ status: Int?, at now: Moment
+        _ conclusion: AttemptConclusion, _ endpoint: Endpoint, _ attempt: Attempt, _ status: Int?, at now: Moment
     ) -> Timestamp? {
-        switch verdict {
+        switch conclusion {
         case .delivered:
             delivered(endpoint, attempt, at: now)
             return nil
@@ -87,7 +88,7 @@ extension DeliveryState {
     /// - Parameter isForgotten: the attempt does not count as one.
     private func release(_ endpoint: Endpoint, _ attempt: Attempt, until time: UInt64, isForgotten: Bool = false) {
         guard let heard = attempt.heard, let lane = endpoint.lane(heard.change.scope) else {
-            if !endpoint.notices.isEmpty { endpoint.notices.queue[0].notBefore = time }
+            if !endpoint.operational.isEmpty { endpoint.operational.events[0].notBefore = time }
             return
         }
         let interest = ScopeLog.Interest(topics: endpoint.topics, routes: routes)
@@ -135,7 +136,7 @@ extension DeliveryState {
     /// The message is done with, by delivery or as a dead letter.
     private mutating func settle(_ endpoint: Endpoint, _ attempt: Attempt, isAcknowledged: Bool) {
         guard let change = attempt.heard?.change, let lane = endpoint.lane(change.scope) else {
-            if !endpoint.notices.isEmpty { endpoint.notices.queue.removeFirst() }
+            if !endpoint.operational.isEmpty { endpoint.operational.events.removeFirst() }
             return
         }
         let before = endpoint.lanes[lane].record
@@ -149,7 +150,7 @@ extension DeliveryState {
     // MARK: Failure
 
     private mutating func failed(
-        _ endpoint: Endpoint, _ attempt: Attempt, _ wait: Verdict.Wait, _ status: Int?, at now: Moment
+        _ endpoint: Endpoint, _ attempt: Attempt, _ wait: AttemptConclusion.Wait, _ status: Int?, at now: Moment
     ) -> Timestamp? {
         tally.failed += 1
         let pace = configuration.pace
@@ -194,7 +195,7 @@ extension DeliveryState {
 
     /// Whether the message's time is over at its next attempt, so that it becomes a dead letter.
     private func isExhausted(_ endpoint: Endpoint, _ attempt: Attempt, _ begun: Try?, at next: UInt64) -> Bool {
-        if attempt.heard == nil { return attempt.number >= Endpoint.maxNoticeAttempts }
+        if attempt.heard == nil { return attempt.number >= Endpoint.maxOperationalAttempts }
         guard let begun, endpoint.mode == .all || endpoint.mode == .fifo(onExhaustion: .advance) else { return false }
         return next > begun.firstAt + configuration.pace.versionWindow.nanoseconds
     }
@@ -291,10 +292,10 @@ extension DeliveryState {
             guard let endpoint = endpoints[number], endpoint.webhook.project == event.project,
                 endpoint.webhook.topics.contains(topic)
             else { continue }
-            if endpoint.notices.queue.count >= Endpoint.maxNotices {
-                endpoint.notices.queue.remove(at: endpoint.notices.attempt != nil ? 1 : 0)
+            if endpoint.operational.events.count >= Endpoint.maxOperationalEvents {
+                endpoint.operational.events.remove(at: endpoint.operational.attempt != nil ? 1 : 0)
             }
-            endpoint.notices.queue.append(Endpoint.Notice(event: event))
+            endpoint.operational.events.append(Endpoint.PendingEvent(event: event))
             touch(endpoint, at: now.monotonic)
         }
     }

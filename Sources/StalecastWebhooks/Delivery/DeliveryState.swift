@@ -31,7 +31,7 @@ package struct DeliveryState {
         package let startedAt: Timestamp
         /// Monotonic.
         package let started: UInt64
-        /// The change it is about; nil for a notice.
+        /// The change it is about; nil for an operational message.
         package let heard: ScopeLog.Heard?
         let endpoint: Int
         let generation: Int
@@ -134,7 +134,7 @@ package struct DeliveryState {
             next = endpoint.next(at: now, logs, routes)
         }
         switch next {
-        case .send, .notice: enqueue(endpoint)
+        case .send, .operational: enqueue(endpoint)
         case .wait(let time):
             if time >= endpoint.waiting.alarmAt { return }
             endpoint.waiting.alarmAt = time
@@ -210,11 +210,11 @@ package struct DeliveryState {
             number = endpoint.lanes[lane].begin(
                 next, id, endpoint.mode, at: now.monotonic, interval: endpoint.minInterval)
             endpoint.took(lane)
-        case .notice:
-            endpoint.notices.attempt = id
-            endpoint.notices.queue[0].attempts += 1
-            content = .operational(endpoint.notices.queue[0].event)
-            (number, heard) = (endpoint.notices.queue[0].attempts, nil)
+        case .operational:
+            endpoint.operational.attempt = id
+            endpoint.operational.events[0].attempts += 1
+            content = .operational(endpoint.operational.events[0].event)
+            (number, heard) = (endpoint.operational.events[0].attempts, nil)
         case .read, .wait, .nothing: return
         }
         endpoint.begins(at: now.monotonic)

@@ -23,7 +23,7 @@ final class Endpoint {
     var lanes: [Lane] = []
     /// Index of the lane whose turn it is.
     private var turn = 0
-    var notices = Notices()
+    var operational = OperationalQueue()
     var inFlight = 0
 
     var health = JournalEntry.TargetHealth()
@@ -92,22 +92,22 @@ final class Endpoint {
     }
 
     /// Operational messages that wait for it.
-    struct Notices {
-        var queue: Deque<Notice> = []
+    struct OperationalQueue {
+        var events: Deque<PendingEvent> = []
         /// The attempt at the first of them.
         var attempt: UInt64?
 
-        var isEmpty: Bool { queue.isEmpty }
+        var isEmpty: Bool { events.isEmpty }
     }
 
-    struct Notice {
+    struct PendingEvent {
         let event: Delivery.OperationalEvent
         var attempts = 0
         var notBefore: UInt64 = 0
     }
 
-    static let maxNotices = 16
-    static let maxNoticeAttempts = 8
+    static let maxOperationalEvents = 16
+    static let maxOperationalAttempts = 8
 
     init(number: Int, webhook: Webhook) {
         self.number = number
@@ -139,7 +139,7 @@ final class Endpoint {
 
     /// The attempts under way, whatever they are about.
     var attempts: [UInt64] {
-        lanes.flatMap { $0.tries.all.compactMap(\.attempt) } + [notices.attempt].compactMap(\.self)
+        lanes.flatMap { $0.tries.all.compactMap(\.attempt) } + [operational.attempt].compactMap(\.self)
     }
 
     /// State that its owner sees.
@@ -156,7 +156,7 @@ final class Endpoint {
 
     enum Next {
         case send(lane: Int, ScopeLog.Heard)
-        case notice
+        case operational
         case read(lane: Int, after: CommitSequence)
         case wait(UInt64)
         case nothing
@@ -164,12 +164,12 @@ final class Endpoint {
 
     /// True when ``next(at:_:_:)`` is nothing, found without a look at the logs: nothing is owed, or is under way.
     var isQuiet: Bool {
-        mode == .latest && notices.isEmpty && lanes.count == 1 && lanes.withUnsafeBufferPointer { $0[0].isQuiet }
+        mode == .latest && operational.isEmpty && lanes.count == 1 && lanes.withUnsafeBufferPointer { $0[0].isQuiet }
     }
 
     /// Version that ``next(at:_:_:)`` would send, found without a look at the logs; nil where that must tell.
     func plain(at now: UInt64) -> ScopeLog.Heard? {
-        guard mode == .latest, lanes.count == 1, notices.isEmpty, inFlight < width, isDeliverable,
+        guard mode == .latest, lanes.count == 1, operational.isEmpty, inFlight < width, isDeliverable,
             gate.opens(terms.ratePerSecond, at: now) <= now
         else { return nil }
         return lanes.withUnsafeBufferPointer { $0[0].plain(at: now) }
@@ -195,8 +195,8 @@ final class Endpoint {
             case .nothing: break
             }
         }
-        if notices.attempt == nil, let notice = notices.queue.first, max(notice.notBefore, now) < due.time {
-            due = notice.notBefore <= now ? (now, .notice) : (notice.notBefore, .wait(notice.notBefore))
+        if operational.attempt == nil, let event = operational.events.first, max(event.notBefore, now) < due.time {
+            due = event.notBefore <= now ? (now, .operational) : (event.notBefore, .wait(event.notBefore))
         }
         if case .nothing = due.next { return .nothing }
         return open > max(due.time, now) ? .wait(open) : due.next

@@ -3,7 +3,7 @@ package import StalecastOutbound
 package import StalecastWire
 
 /// Consequence of an attempt's outcome for its message and its webhook.
-package enum Verdict: Equatable, Sendable {
+package enum AttemptConclusion: Equatable, Sendable {
     case delivered
     /// 410: the receiver says the URL is gone for good.
     case gone
@@ -41,7 +41,7 @@ package enum Verdict: Equatable, Sendable {
 
     private static func answered(
         _ status: Int, _ headers: [String: String], _ pace: DeliveryConfiguration.Pace, at now: Timestamp
-    ) -> Verdict {
+    ) -> AttemptConclusion {
         switch headers["webhook-delivery"]?.lowercased() {
         case "disable": return .refused
         case "abort-message": return .hopeless

@@ -51,9 +51,9 @@ import Testing
             isOperator: isOperator)
     }
 
-    private static func results(_ outcome: TriggerService.Outcome) -> [TriggerService.Verdict.Result]? {
-        guard case .taken(let verdicts) = outcome else { return nil }
-        return verdicts.map(\.result)
+    private static func results(_ outcome: TriggerService.Outcome) -> [TriggerService.Receipt.Result]? {
+        guard case .taken(let receipts) = outcome else { return nil }
+        return receipts.map(\.result)
     }
 
     private static let json = ["content-type": "application/json"]
@@ -208,12 +208,12 @@ import Testing
         let fixture = try Fixture()
         let outcome = await fixture.service.take(
             try Self.post(["idempotency-key": "k"], token: Self.firstToken), body: [])
-        guard case .taken(let verdicts) = outcome else {
+        guard case .taken(let receipts) = outcome else {
             Issue.record("\(outcome)")
             return
         }
         #expect(
-            verdicts.map { $0.json.text() } == [
+            receipts.map { $0.json.text() } == [
                 #"{"form":"plain","id":"k","result":"looking","scopes":["demo/firebase"]}"#
             ])
     }

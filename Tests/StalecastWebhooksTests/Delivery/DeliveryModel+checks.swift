@@ -6,7 +6,7 @@ extension DeliveryModel {
     func short(_ id: WebhookID) -> String { String(id.description.suffix(4)) }
 
     func describe(_ attempt: DeliveryState.Attempt) -> String {
-        let what = attempt.heard.map { "\($0.change.scope) \($0.change.sequence)" } ?? "a notice"
+        let what = attempt.heard.map { "\($0.change.scope) \($0.change.sequence)" } ?? "an operational message"
         return "\(attempt.id) of \(short(attempt.webhook.id)) \(what)"
     }
 

@@ -67,37 +67,37 @@ extension DeliveryModel {
     mutating func answer(isGood: Bool = false) {
         guard !attempts.isEmpty else { return }
         let attempt = attempts.remove(at: below(attempts.count))
-        var verdict = Verdict.delivered
+        var conclusion = AttemptConclusion.delivered
         var status: Int? = 204
         if !isGood {
-            (verdict, status) =
+            (conclusion, status) =
                 pick([
                     (.delivered, 204), (.delivered, 200), (.delivered, 204), (.failed(.backoff), 500),
                     (.failed(.backoff), nil),
                     (.failed(.backoff), 404), (.failed(.patience(.seconds(30 + below(600)))), 429), (.hopeless, 413),
                     (.failed(.atLeast(.seconds(30))), 502),
                 ]) ?? (.delivered, 204)
-            if below(25) == 0 { (verdict, status) = below(2) == 0 ? (.gone, 410) : (.refused, 204) }
-            if cancelled.contains(attempt.id), below(2) == 0 { (verdict, status) = (.cancelled, nil) }
-            if !state.mayStart(attempt.id), below(4) == 0 { (verdict, status) = (.cancelled, nil) }
+            if below(25) == 0 { (conclusion, status) = below(2) == 0 ? (.gone, 410) : (.refused, 204) }
+            if cancelled.contains(attempt.id), below(2) == 0 { (conclusion, status) = (.cancelled, nil) }
+            if !state.mayStart(attempt.id), below(4) == 0 { (conclusion, status) = (.cancelled, nil) }
         }
-        note("answer \(describe(attempt)) \(verdict)")
-        take(attempt, verdict, status)
+        note("answer \(describe(attempt)) \(conclusion)")
+        take(attempt, conclusion, status)
     }
 
-    mutating func take(_ attempt: DeliveryState.Attempt, _ verdict: Verdict, _ status: Int?) {
+    mutating func take(_ attempt: DeliveryState.Attempt, _ conclusion: AttemptConclusion, _ status: Int?) {
         cancelled.remove(attempt.id)
         let id = attempt.webhook.id
         let isOwn = webhooks.contains { $0.id == id && receiver($0) == receiver(attempt.webhook) }
         let before = state.status(of: id, at: now)?.state.name
-        _ = state.finished(attempt.id, verdict, AttemptResult(status: status, name: "any"), at: now)
+        _ = state.finished(attempt.id, conclusion, AttemptResult(status: status, name: "any"), at: now)
         guard let change = attempt.heard?.change else { return }
         let key = Key(webhook: id, scope: change.scope)
         if !isOwn, before != "disabled", state.status(of: id, at: now)?.state.name == "disabled" {
             problem("a former receiver disabled \(short(id))")
         }
         guard isOwn else { return }
-        switch verdict {
+        switch conclusion {
         case .delivered:
             tracks[key]?.acknowledged.insert(change.sequence)
             if webhooks.contains(where: { $0.id == id && $0.mode == .latest }) {

@@ -68,7 +68,7 @@ import Testing
         state.begin([webhook], [], DeliveryImage(), opened: now.wall, at: now)
         state.announced(stage.commit(), at: 1)
         var lines: [String] = []
-        for verdict in [Verdict.failed(.backoff), .failed(.backoff), .failed(.backoff), .delivered] {
+        for conclusion in [AttemptConclusion.failed(.backoff), .failed(.backoff), .failed(.backoff), .delivered] {
             var started: DeliveryState.Attempt?
             while started == nil {
                 now.monotonic += 600_000_000_000
@@ -76,7 +76,7 @@ import Testing
                 for case .start(let attempt) in state.takeActions() { started = attempt }
             }
             let attempt = try #require(started)
-            _ = state.finished(attempt.id, verdict, AttemptResult(status: 500, name: "5xx"), at: now)
+            _ = state.finished(attempt.id, conclusion, AttemptResult(status: 500, name: "5xx"), at: now)
             for case .log(_, let message, let metadata) in state.takeActions() {
                 lines.append("\(message)")
                 #expect(metadata["host"] == "secret.example" && !"\(metadata)".contains("token"))

@@ -17,20 +17,20 @@ import Testing
             (503, ["retry-after": "9999999"], .failed(.patience(.seconds(3600)))),
             (500, ["retry-after": "7"], .failed(.backoff)), (200, ["webhook-delivery": "Disable"], .refused),
             (500, ["webhook-delivery": "abort-message"], .hopeless),
-        ] as [(Int, [String: String], Verdict)])
-    func anAnswerMeansWhatIsDocumented(status: Int, headers: [String: String], verdict: Verdict) {
+        ] as [(Int, [String: String], AttemptConclusion)])
+    func anAnswerMeansWhatIsDocumented(status: Int, headers: [String: String], conclusion: AttemptConclusion) {
         let outcome = OutboundOutcome(result: .answered(status: status, headers: headers, body: [], truncated: false))
-        #expect(Verdict(outcome, DeliveryConfiguration.Pace(), at: Self.now) == verdict)
+        #expect(AttemptConclusion(outcome, DeliveryConfiguration.Pace(), at: Self.now) == conclusion)
     }
 
     @Test(arguments: OutboundFailure.Reason.allCases)
     func noAnswerIsAFailureUnlessItWasOurDoing(reason: OutboundFailure.Reason) {
-        let verdict = Verdict(
+        let conclusion = AttemptConclusion(
             OutboundOutcome(result: .failed(OutboundFailure(reason))), DeliveryConfiguration.Pace(), at: Self.now)
         switch reason {
-        case .cancelled: #expect(verdict == .cancelled)
-        case .blocked, .tlsVerify: #expect(verdict == .failed(.atLeast(.seconds(900))))
-        default: #expect(verdict == .failed(.backoff))
+        case .cancelled: #expect(conclusion == .cancelled)
+        case .blocked, .tlsVerify: #expect(conclusion == .failed(.atLeast(.seconds(900))))
+        default: #expect(conclusion == .failed(.backoff))
         }
     }
 

@@ -33,8 +33,8 @@ FAULTS = [
     ("reversedExtras", 7, "Lane.swift", "extras.first { tries[$0] == nil } }",
      "var all = extras; return all.remove(through: .max).last { tries[$0] == nil }"),
     # An outcome counts for whatever the webhook's URL is by now.
-    ("oldReceiverCounts", 8, "DeliveryState+outcomes.swift", "if verdict == .cancelled || isStale {",
-     "if isStale, verdict != .cancelled { return (attempt, take(verdict, endpoint, attempt, result.status, at: now)) }"),
+    ("oldReceiverCounts", 8, "DeliveryState+outcomes.swift", "if conclusion == .cancelled || isStale {",
+     "if isStale, conclusion != .cancelled { return (attempt, take(conclusion, endpoint, attempt, result.status, at: now)) }"),
     # A success elsewhere ends the patience a receiver asked for.
     ("impatience", 15, "DeliveryState+outcomes.swift", "if failures > 0 || endpoint.health.failingSince != nil {",
      "endpoint.gate.patienceUntil = 0"),
