@@ -84,7 +84,7 @@ private let targets: [String: @Sendable ([UInt8]) -> Void] = [
     precondition(context.customSignals["targetingKey"] == nil, "an id is no signal")
 }
 
-/// A context says the same in a path as in a body; a path is read whatever it is.
+/// A context means the same in a path as in a body; each path is read or refused.
 @Sendable private func launchDarkly(_ bytes: [UInt8]) {
     _ = try? LaunchDarklyContext(base64: text(bytes))
     _ = LaunchDarklyPath(text(bytes)[...], authorization: text(bytes))
@@ -372,7 +372,7 @@ private func parsed(_ bytes: [UInt8]) -> (RequestHead, body: [UInt8])? {
     for now in [Timestamp(microseconds: 1_614_265_330_000_000), nil] {
         let isTaken: Void? = try? signatureCheck.verify(
             messageID: "a", timestamp: parts[0], signatures: signatures, body: [1], at: now)
-        precondition(isTaken == nil, "a signature that nobody made")
+        precondition(isTaken == nil, "a signature that no key made")
     }
     let headers = ["webhook-id": "a", "webhook-timestamp": parts[0], "webhook-signature": signatures]
     _ = SignedPost(headers: headers, now: Timestamp(microseconds: 1_614_265_330_000_000))

@@ -44,7 +44,7 @@ import Testing
         ["spiffe://a.example/ns/x", "spiffe://a.example/ns/y"], ["SPIFFE://a.example/ns/x"], ["https://a.example/ns/x"],
         ["spiffe://a.example/ns/%78"], ["spiffe://b.example/ns/x"], [],
     ])
-    func othersAreNobody(_ uris: [String]) throws {
+    func certificatesOfNoKnownNameAreAnonymous(_ uris: [String]) throws {
         #expect(authorizer.denial(shown(uris, ["spiffe://a.example/ns/x", "a.example"]), at: .control) == .missing)
         #expect(try authorizer.admit(shown(uris), at: .edge).kind == .anonymous)
     }

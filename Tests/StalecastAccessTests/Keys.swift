@@ -13,7 +13,7 @@ final class MovedClock: Sendable {
     }
 }
 
-/// A key with its text, known to nobody yet.
+/// A key with its text, before an authorizer knows it.
 struct MadeKey {
     let text: String
     var key: AccessKey
@@ -41,7 +41,7 @@ extension Credentials {
 }
 
 extension Authorizer {
-    /// The reason of a refusal; nil when somebody is admitted.
+    /// The reason of a refusal; nil when the credentials are admitted.
     func denial(_ credentials: Credentials, at listener: Listener = .edge) -> Denial? {
         do {
             _ = try admit(credentials, at: listener)

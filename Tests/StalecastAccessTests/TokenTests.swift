@@ -172,7 +172,7 @@ func keySet(_ keys: [JSONValue]) -> [UInt8] { JSONValue.object(["keys": .array(k
         authorizer.configure(keys: [], plain: [], anonymous: [], issuers: [changed])
         #expect(authorizer.currentPrincipal(of: principal.number) == nil)
         authorizer.configure(keys: [], plain: [], anonymous: [])
-        #expect(authorizer.denial(.bearer("a.b.c")) == .unknownIssuer, "nobody's, and not to be looked at")
+        #expect(authorizer.denial(.bearer("a.b.c")) == .unknownIssuer, "no issuer is configured")
     }
 
     @Test func aTokenInAURLIsLeaked() throws {
@@ -288,7 +288,7 @@ func keySet(_ keys: [JSONValue]) -> [UInt8] { JSONValue.object(["keys": .array(k
         var second = MadeIssuer(file: "https://others").issuer
         (second.issuer, second.name) = ("https://other", "other")
         authorizer.configure(keys: [], plain: [], anonymous: [], issuers: [made.issuer, second])
-        #expect(await look(at: forged) == .badSignature && isLookedAt(forged), "somebody's keys are missing")
+        #expect(await look(at: forged) == .badSignature && isLookedAt(forged), "the keys of one issuer are missing")
     }
 
     @Test func whatTimeCanMendIsNotKept() async throws {

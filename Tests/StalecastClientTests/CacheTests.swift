@@ -173,7 +173,7 @@ import Testing
         try await config.fetch(withExpirationDuration: 0)
         try await config.activate()
         #expect(app().config["a"].stringValue == "2")
-        #expect(!FileManager.default.fileExists(atPath: draft), "nobody writes a draft for two hours")
+        #expect(!FileManager.default.fileExists(atPath: draft), "a draft that is two hours old is abandoned")
     }
 
     @Test func anUnwritableDirectoryIsReportedAndValuesLast() async throws {

@@ -229,7 +229,7 @@ import Testing
     }
 }
 
-/// Holds whoever comes until it is opened.
+/// Blocks its callers until it is opened.
 final class AsyncGate: Sendable {
     private let stream: AsyncStream<Void>
     private let continuation: AsyncStream<Void>.Continuation

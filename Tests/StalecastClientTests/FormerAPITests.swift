@@ -13,13 +13,13 @@ import Testing
         try await StalecastApp.test(server, directory: directory).config.fetchAndActivate()
         server.outage = .unreachable
         let config = StalecastApp.test(server, directory: directory).config
-        #expect(config["a"].stringValue == "1", "the cache is read before anybody waits for it")
+        #expect(config["a"].stringValue == "1", "the cache is read before a caller waits for it")
         try await config.ensureInitialized()
         #expect(
             await withCheckedContinuation { done in
                 config.ensureInitialized { error in done.resume(returning: error == nil) }
             })
-        #expect(server.fetchCount == 1, "nobody is asked")
+        #expect(server.fetchCount == 1, "no request is sent")
     }
 
     @Test func activateFetchedActivatesOnce() async throws {

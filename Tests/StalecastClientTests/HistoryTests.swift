@@ -4,7 +4,7 @@ import Synchronization
 import StalecastTestSupport
 import Testing
 
-/// Tests that a published version is in force, whole, and never an older one without a rollback, whatever happens.
+/// Tests that a published version is in force, whole, and never an older one without a rollback.
 @Suite struct HistoryTests {
     @Test(arguments: 1...(isLongRun ? 24 : 8) as ClosedRange<UInt64>)
     func activeValuesAreAlwaysThoseOfOneVersion(seed: UInt64) async throws {

@@ -34,7 +34,7 @@ final class TestClock: Sendable {
         state.withLock { state in state.sleepers.values.map { $0.due.timeIntervalSince(state.now) }.sorted() }
     }
 
-    /// Moves the clock and wakes whoever slept until then.
+    /// Moves the clock and wakes the tasks that slept until then.
     func advance(by seconds: TimeInterval) {
         let woken = state.withLock { state in
             state.now.addTimeInterval(seconds)
@@ -95,7 +95,7 @@ extension StalecastApp {
         _ server: any HTTPTransport, clock: TestClock? = nil, directory: URL = scratchDirectory(),
         name: String = "test", edit: (inout StalecastOptions) -> Void = { _ in }
     ) -> StalecastApp {
-        // Nobody listens there: what connects has nobody to talk to.
+        // The port has no listener: each connection is refused.
         var options = StalecastOptions(endpoint: URL(string: "http://127.0.0.1:1")!)
         options.transport = server
         options.cacheDirectory = directory

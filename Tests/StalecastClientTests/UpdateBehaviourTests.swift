@@ -249,7 +249,7 @@ import Testing
 
     // MARK: Accounts
 
-    /// Answers everybody with the account that the request names.
+    /// Answers each request with the account that it names.
     private let mirror = ScriptedTransport { request, before in
         let signals = try JSONValue.parse(request.body ?? Data())["customSignals"]
         let account = signals?["account"]?.string ?? "nobody"
@@ -298,7 +298,7 @@ import Testing
         clock.advance(by: 600)
         #expect(await eventually { mirror.received.count > asked })
         let last = try JSONValue.parse(mirror.received.last?.body ?? Data())
-        #expect(last["customSignals"]?["account"] == "bob", "nobody asks for the former account any more")
+        #expect(last["customSignals"]?["account"] == "bob", "no request names the former account any more")
     }
 
     @Test func longAccountsAreToldApart() async throws {

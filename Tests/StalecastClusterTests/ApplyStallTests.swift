@@ -7,7 +7,7 @@ import Testing
         func next() -> UInt64 { .max }
     }
 
-    /// Holds whatever the log answers meanwhile.
+    /// Holds the log's answers meanwhile.
     @Test func whatCannotBeStoredIsTriedLessOftenAndToldOnce() {
         var (applyStall, chance) = (ApplyStall(), Greatest())
         func next() -> Int? { applyStall.pause(&chance).map { Int(($0 / .milliseconds(1)).rounded()) } }

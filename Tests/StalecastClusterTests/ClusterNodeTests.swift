@@ -103,7 +103,7 @@ import Testing
 
     @Test func anUnknownOutcomeIsToldAndKnownLater() async throws {
         let running = try await Running("a", log)
-        // It lands, and nobody hears of it for longer than a publisher waits.
+        // It lands, and its answer comes later than a publisher waits.
         log.silence.withLock { $0 = true }
         let publishing = Task { try await running.put("1") }
         try await eventually { log.state.withLock(\.head).sequence == 1 }
@@ -191,7 +191,7 @@ import Testing
         }
         let head = log.state.withLock(\.head)
         #expect(head.sequence == lost.sequence && head != lost)
-        // It gives up the history that nobody has any more.
+        // It gives up a history that no other node has any more.
         try await eventually { back.reports.contains { if case .foreignEpoch = $0 { true } else { false } } }
     }
 
@@ -247,7 +247,7 @@ import Testing
         #expect(new.verifiedBefore == nil)
     }
 
-    /// The version that it made is gone: nobody can say any more whether this is the same request.
+    /// The version that it made is gone: a node cannot say any more whether this is the same request.
     @Test func aKeyWhoseVersionIsGoneIsUsedUp() async throws {
         let running = try await Running("a", log, maxVersions: 1)
         _ = try await running.put("1", key: "k")

@@ -85,7 +85,7 @@ import Testing
         #expect(try LogEntry(newer, at: 42) == entry)
     }
 
-    /// Reads or refuses the bytes, whatever stands there.
+    /// Reads or refuses the bytes; must not trap.
     @Test func damageIsRefusedAndNeverTraps() {
         var chunks: [[UInt8]] = []
         let whole = Self.entry(Array("{\"parameters\":{}}".utf8), &chunks).encoded

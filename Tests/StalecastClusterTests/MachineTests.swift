@@ -172,7 +172,7 @@ import Testing
         else { return #expect(Bool(false)) }
     }
 
-    /// A replica that is ahead of its follower for a moment, each time somebody else was first, costs no pause.
+    /// A replica that is ahead of its follower for a moment, each time another node was first, costs no pause.
     @Test mutating func whoIsNotReadyForAMomentReadsAtOnce() {
         var (proposer, draft) = appending()
         for _ in 1...2 {
@@ -288,7 +288,7 @@ import Testing
         #expect(follower.hole == nil)
     }
 
-    @Test mutating func nobodyAsksForEver() {
+    @Test mutating func aRequestThatKeepsFailingIsGivenUp() {
         var (proposer, _) = appending()
         _ = proposer.deadlinePassed(now: .seconds(10))
         _ = proposer.appended(.failure(.unknown("")), now: .seconds(599), chance: &random)

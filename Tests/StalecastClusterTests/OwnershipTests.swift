@@ -16,7 +16,7 @@ import Testing
         let compared: MemoryLog.Comparisons
         var token: AssignmentLease.Token = 1
         var drafts: [(proposer: Proposer, draft: Proposer.Draft, token: AssignmentLease.Token)] = []
-        /// Committed in the name of somebody who was no owner any more.
+        /// Committed in the name of a node that was no owner any more.
         var intrusions = 0
         var refused = 0
 

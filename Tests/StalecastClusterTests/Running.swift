@@ -66,7 +66,7 @@ final class Running: Sendable {
         return try await Running(node.name, log, in: directory)
     }
 
-    /// One attempt, whatever comes of it.
+    /// One attempt, with any outcome.
     func published(_ value: String) async -> Result<StoredVersion, StoreError> {
         guard let template = try? Template.greeting(value, .client) else {
             return .failure(.unavailable("no template"))
@@ -116,7 +116,7 @@ final class SharedMemoryLog: SharedLog {
     let state = Mutex(MemoryLog(epoch: .random()))
     /// Read once instead of what is there.
     let stale = Mutex<LogPage?>(nil)
-    /// Changes of the log metadata that somebody else is first with.
+    /// Changes of the log metadata in which another node is first.
     let rivals = Mutex(0)
     /// Appends are done, and no answer comes.
     let silence = Mutex(false)

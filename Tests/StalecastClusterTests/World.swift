@@ -58,7 +58,7 @@ final class World {
         for node in nodes where !node.isAlive { node.start() }
         for node in nodes { node.isCut = false }
         proceed(to: .seconds(45))
-        // Everybody must be able to publish again.
+        // Each node must be able to publish again.
         for node in nodes { node.publish(scopes[0], ifMatch: nil, mustSucceed: true) }
         proceed(to: .seconds(55))
         history.judge(self)
@@ -137,7 +137,7 @@ final class World {
             world.history.holds(world.log.logMetadata)
             world.ring(.other)
         }
-        // Somebody wants the log for himself for a moment, while others publish.
+        // The log stands still for a moment while nodes publish.
         plan(0...3) { world in
             world.publishSomething()
             world.after(world.milliseconds(0...20)) { world.freeze(true) }
@@ -159,7 +159,7 @@ final class World {
         }
     }
 
-    /// A snapshot is taken, work goes on, the snapshot is restored, and work goes on before everybody has noticed.
+    /// Takes a snapshot, works on, restores it, and works on before all nodes have noticed.
     private func loseTheEnd() {
         let snapshot = log
         for _ in 0..<Int.random(in: 1...3, using: &random) {

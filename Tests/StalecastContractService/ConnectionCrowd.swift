@@ -3,7 +3,7 @@ import StalecastClient
 import StalecastWire
 
 /// Many ``StaleConnection``s to one server, and what became of them in figures: for tests of broken networks and
-/// servers that die, which want to know where everybody ended.
+/// servers that die, which want to know where each client ended.
 final class ConnectionCrowd: Crowd, Sendable {
     /// State of one connection.
     fileprivate struct Standing {

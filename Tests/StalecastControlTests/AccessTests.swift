@@ -13,7 +13,7 @@ struct AccessTests {
                 let reply = try await server.send("GET", path, token: token)
                 #expect(reply.status == 401)
                 #expect(try reply.errorStatus == "UNAUTHENTICATED")
-                #expect(try reply.message.contains("at Edge"), "whoever took this for the other listener is told")
+                #expect(try reply.message.contains("at Edge"), "a caller that took this for the other listener is told")
                 #expect(reply.headers["www-authenticate"]?.hasPrefix("Bearer") == true)
             }
         }

@@ -205,7 +205,7 @@ struct ConsoleSessionsTests {
 
     @Test func manyGuessersAreNotRemembered() {
         for address in 0..<1024 { sessions.failed("a\(address)") }
-        #expect(!sessions.mayTry("another"), "the table is bounded, so nobody new may try")
+        #expect(!sessions.mayTry("another"), "the table is full, so a new address may not try")
         time.pass(.seconds(61))
         #expect(sessions.mayTry("another"))
     }

@@ -60,7 +60,7 @@ struct MessageAPITests {
         }
     }
 
-    /// FCM makes topics of whatever is well formed, and senders forget a token when it says "not found".
+    /// FCM accepts each well-formed topic, and senders drop a token after "not found".
     @Test func aTopicNobodyDeclaredHasNoSubscribersAndIsNoError() async throws {
         try await ControlFixture.serving { server async throws in
             for target in [#""topic":"nope""#, #""condition":"'PUSH_RC' in topics && !('nope' in topics)""#] {

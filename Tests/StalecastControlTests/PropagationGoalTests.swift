@@ -42,7 +42,7 @@ import Testing
         #expect(verdict(rolloutStatus(audience: 200, fetched: 99, left: 100)) == .reached)
     }
 
-    @Test func nobodyIsAnAudienceOnlyWhereNobodyIsAskedFor() {
+    @Test func anEmptyAudienceIsEnoughWhereNoClientsAreRequired() {
         #expect(verdict(rolloutStatus(audience: 0, fetched: 0)) == .reached)
         #expect(verdict(rolloutStatus(audience: 0, fetched: 0), minClients: 1) == .noAudience)
         #expect(verdict(rolloutStatus(audience: 4, fetched: 4), minClients: 5) == .noAudience)

@@ -80,7 +80,7 @@ import Testing
         }
     }
 
-    /// A start waits for the file; whoever checks the configuration wants to know.
+    /// A start waits for the file; `check-config` reports that it is missing.
     @Test func aFileThatIsNoKeySetIsNamed() throws {
         func found(_ place: String) throws -> [String] { try load(issuer("jwks: \(place)")).issuerFileProblems }
         #expect(try found("https://i/keys").isEmpty)

@@ -228,7 +228,7 @@ import Testing
 
     // MARK: Books
 
-    /// Checks that, whatever happens, the books agree, versions never decrease, and every stream that takes bytes has
+    /// Checks after each random step that the books agree, versions never decrease, and every stream that takes bytes has
     /// the newest in the end.
     @Test(arguments: 0..<12 as Range<UInt64>) func theBooksAgreeWhateverHappens(seed: UInt64) throws {
         var random = SplitMix(seed)

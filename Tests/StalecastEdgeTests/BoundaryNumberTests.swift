@@ -5,7 +5,7 @@ import StalecastTestSupport
 import StalecastWire
 import Testing
 
-/// Numbers that anybody may send to Edge.
+/// Numbers that any client may send to Edge.
 @Suite struct BoundaryNumberTests {
     @Test(arguments: boundaryNumbers) func numbersInAQueryAreReadOrRefused(text: String) {
         let number = text.replacing(" ", with: "%20")

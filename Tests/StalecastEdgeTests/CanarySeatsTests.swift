@@ -8,7 +8,7 @@ import Testing
 
 /// Tests what a loop writes to the canaries of its scopes, and when.
 @Suite struct CanarySeatsTests {
-    /// Announcements of versions 1 to 3 of ``LiveEdge/scope``; nobody is told of the last one.
+    /// Announcements of versions 1 to 3 of ``LiveEdge/scope``; the last one is not announced.
     private func announcements() throws -> [TopicBoard.Announcement] {
         let hub = Hub(
             board: TopicBoard(

@@ -44,7 +44,7 @@ import Testing
         func serve(_ request: Request) {
             requests += 1
             let front = FrontRequest(request)
-            // Whatever it says of the query.
+            // Only the parser's work counts here, not its result.
             _ = try? StreamRequest(
                 kind: .poll, query: front.query.utf8, headers: front.streamHeaders, maxTopics: 64)
         }

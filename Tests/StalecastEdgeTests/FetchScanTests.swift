@@ -147,7 +147,7 @@ import Testing
             #"{"appId":"\#(app)","appInstanceId":"i\#(id)","appInstanceIdToken":"t",\#(members.joined(separator: ","))}"#
     }
 
-    /// Seeded conditions and bodies: those that make one key have one outcome, whoever asks and whenever.
+    /// Seeded conditions and bodies: those that make one key have one outcome, for each client and at any time.
     @Test(arguments: 0..<20)
     func bodiesWithOneKeyHaveOneOutcome(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)

@@ -7,7 +7,7 @@ import Testing
     let heard = Scope.named("heard")
     let other = Scope.named("other")
 
-    @Test func whatNobodyHearsWaitsForTheNextTurn() {
+    @Test func anEventWithoutSubscribersWaitsForTheNextTurn() {
         #expect(!inbox.hear(.of([heard])))
         #expect(inbox.post(1, for: other) == .waits)
         #expect(inbox.post(2, for: heard) == .wake)

@@ -128,7 +128,7 @@ import Testing
         #expect(request.topics.map(\.description) == ["a"] && request.kind == .state)
     }
 
-    /// Checks that NIO's parser accepts whatever the recogniser does, with the same meaning. Mutations of good
+    /// Checks that NIO's parser accepts all that the recogniser does, with the same meaning. Mutations of good
     /// requests, seeded; a failing seed can be run again alone.
     @Test(arguments: 0..<40)
     func whatIsRecognisedMeansTheSameToNIO(seed: UInt64) throws {

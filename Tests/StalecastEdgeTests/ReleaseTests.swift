@@ -94,7 +94,7 @@ import Testing
                 let owed = "/v1/poll?topic=PUSH_RC&client=\(id)&cursor=\(live.cursor(1))&wait=0s"
                 #expect(try !ask(live, owed).contains(Self.second))
             }
-            // Whoever comes now with an old cursor is told by its own stage.
+            // A client that comes now with an old cursor is told by its own stage.
             let resumed = try live.stream("topic=PUSH_RC&client=\(Self.early[1])&cursor=\(live.cursor(1))")
             #expect(resumed.text.contains(Self.second))
             let waiting = try live.stream("topic=PUSH_RC&client=\(Self.late[1])&cursor=\(live.cursor(1))")

@@ -48,7 +48,7 @@ final class LoneShard {
                 changedKeys: nil), at: stalecast_monotonic_ns())
     }
 
-    /// Runs what was posted and whatever comes until the checks were made; returns what they found.
+    /// Runs the shard to its end and returns the problems that a check found.
     func run() -> [String] {
         let found = Mutex<[String]>([])
         shard.post(.check { _, problems in found.withLock { $0 = problems } })
@@ -102,7 +102,7 @@ final class PairedClient {
         #expect(refusal.hasPrefix("HTTP/1.1 503 ") && refusal.contains("Retry-After: "))
     }
 
-    /// The first one's write fails; its slot must stay its own until it is let go, whatever a reload ends.
+    /// The first one's write fails; its slot must stay its own until it is released, also when a reload ends streams.
     @Test func aStreamThatDiedBeforeAReloadTakesNobodyWithIt() throws {
         let lone = try LoneShard()
         let dead = try lone.adopt("topic=pay")

@@ -136,7 +136,7 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func whoeverTalksOnAStreamIsNotHeard(engine: Bool) async throws {
+    func aClientThatSendsOnItsStreamHarmsNoOther(engine: Bool) async throws {
         try await LiveEdge.with(engine: engine) { live in
             let client = try live.stream()
             for _ in 0..<64 { client.sendSome(String(repeating: "x", count: 1 << 16)) }

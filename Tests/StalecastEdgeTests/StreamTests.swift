@@ -293,7 +293,7 @@ import Testing
             told.wait()
             let client = RawClient(port: live.port)
             client.get("/v1/\(path)topic=PUSH_RC", headers: ["Connection: close"])
-            // Nobody who has heard of version 1 only may answer meanwhile.
+            // No loop that has taken version 1 only may answer meanwhile.
             client.readSome(milliseconds: 200)
             let early = client.text
             hold.raise()

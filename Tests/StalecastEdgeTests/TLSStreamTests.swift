@@ -68,7 +68,7 @@ import Testing
         try await with { live in
             let client = try live.stream(receiveBuffer: 2048)
             let healthy = try live.stream()
-            // Long ones, short ones: whatever waits has another length than what was begun.
+            // Long and short in turn: the message that waits never has the length of the begun one.
             for round in 0..<400 {
                 let keys = (0..<(round % 2 == 0 ? 40 : 1)).map { "key_\($0)_with_a_long_name" }
                 try healthy.read(untilVersion: live.publish(keys))
@@ -289,7 +289,7 @@ import Testing
             let next = live.publish()
             for client in clients { try client.read(untilVersion: next) }
             try await live.wait { $0.drops.isEmpty && live.edge.engineSubscribers == 51 }
-            // Whoever is not named again is closed.
+            // A client without a reference closes its connection: keeps all until here.
             withExtendedLifetime(clients + [later]) {}
         }
     }

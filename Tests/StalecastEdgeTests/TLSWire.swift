@@ -4,7 +4,7 @@ import Glibc
 import StalecastDaemon
 import StalecastHTTP
 
-/// The client's side of a TLS connection; it trusts everybody.
+/// The client's side of a TLS connection; it trusts each certificate.
 final class TLSWire {
     private let raw: OpaquePointer
     /// The server said that it was all.

@@ -38,7 +38,7 @@ struct EtcdLogTests {
         }
     }
 
-    /// Appends behind whatever head there is, as a proposer does: the same entry until the outcome is known.
+    /// Appends behind the current head, as a proposer does: the same entry until the outcome is known.
     private func publish(_ log: EtcdLog, _ logMetadata: LogMetadata) async throws -> LogEntry {
         while true {
             let head = try await whenReady { try await log.page(after: 0, limit: 1000) }.head
@@ -208,7 +208,7 @@ struct EtcdLogTests {
         #expect(try await log.content(of: large) == long(1))
     }
 
-    /// Pieces that were put before the manifest is, by somebody who is slow, or gone.
+    /// Pieces that a slow or dead node put before their manifest.
     @Test(.timeLimit(.minutes(5))) func aPartOfAContentGoesUnlessItBecameWhole() async throws {
         let members = try Members(1, network: 7)
         let client = try client(members)

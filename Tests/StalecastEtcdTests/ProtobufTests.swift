@@ -33,7 +33,7 @@ import Testing
         #expect(found.createRevision == 2 && found.modRevision == 3)
     }
 
-    /// Reads or refuses whatever a member sends.
+    /// Reads or refuses each message of a member.
     @Test func noiseNeverTraps() {
         var random = SeededRandom(seed: 1)
         for _ in 0..<20_000 {

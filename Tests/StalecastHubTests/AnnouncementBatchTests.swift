@@ -51,7 +51,7 @@ import Testing
     }
 
     /// Checks that a subscriber that was current ends at the newest of each topic, in order, and nothing is counted
-    /// neither as kept nor as skipped, whatever came while the shard was busy.
+    /// neither as kept nor as skipped, for any run that came while the shard was busy.
     @Test(arguments: 0..<30)
     func everyMessageIsKeptOrSkippedAndTheNewestIsKept(seed: UInt64) {
         var random = SeededRandom(seed: seed)

@@ -123,7 +123,7 @@ import Testing
         }
         #expect(experience.budget(of: herd) == 120)
         #expect(herd.milliseconds(subscribers: 1200, isUrgent: false, experience: experience) == 10_000)
-        // Nobody has seen so many.
+        // No version has had so many subscribers before.
         #expect(herd.milliseconds(subscribers: 12_000, isUrgent: false, experience: experience) == 120_000)
     }
 

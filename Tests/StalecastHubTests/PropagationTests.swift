@@ -91,7 +91,7 @@ import Testing
         try crowd.claim("c", ClientReport(.failed, 1, error: "no room"))
         #expect(crowd.clients().fetched == 2 && crowd.clients().active == 2 && crowd.clients().failed == 1)
         crowd.publish(2)
-        #expect(crowd.clients(2).fetched == 0, "nobody has what does not exist yet")
+        #expect(crowd.clients(2).fetched == 0, "no client has a version that does not exist yet")
         try crowd.claim("c", ClientReport(.active, 1))
         #expect(crowd.clients(1).failed == 0)
     }
@@ -129,7 +129,7 @@ import Testing
     @Test func aClientThatCameBackAndSaidNothingIsUnknownAndNotBehind() {
         let crowd = Crowd()
         crowd.book.resume(.make(7), on: [crowd.hub.board.push])
-        #expect(crowd.book.propagation(of: .demo)?.state == .spreading, "nobody is back yet")
+        #expect(crowd.book.propagation(of: .demo)?.state == .spreading, "no client is back yet")
         crowd.join("silent")
         crowd.join("old", have: 6)
         crowd.join("new", have: 7)

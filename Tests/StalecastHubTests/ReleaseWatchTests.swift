@@ -28,7 +28,7 @@ import StalecastHub
         #expect(!watch.isOpen && watch.look(.demo, at: 46 * second) == nil)
     }
 
-    @Test func anUnknownAddressIsNobodys() {
+    @Test func unknownAddressesAreNotCounted() {
         let watch = ReleaseWatch()
         watch.begin(3, of: .demo, gate())
         watch.began(seat(3, isTold: true), Array(repeating: 0, count: 10))
@@ -104,7 +104,7 @@ import StalecastHub
         #expect(board.newlyTold(first).isEmpty)
         hub.announce(.make(3), to: ReleaseAudience(stages: 0..<1, isWhole: false), at: 0)
         #expect(seats() == [0: [seat(3, isTold: true)], 1: [seat(3, isTold: false)]])
-        // A version that takes the release back tells nobody of the release.
+        // A version that takes the release back announces no stage.
         let back = board.announcement(
             of: .make(4), to: ReleaseAudience(stages: 0..<1, isWhole: true), fetchWindowMs: 0, at: 0)
         #expect(board.newlyTold(back).isEmpty)

@@ -193,7 +193,7 @@ import Testing
     }
 
     /// Checks that what a subscriber is owed ends at the newest of each line, never repeats what it has, and is in
-    /// order, whatever is announced and wherever it stands.
+    /// order, for any announcements and any cursor.
     @Test(arguments: 0..<50)
     func whatIsOwedConvergesFromAnyCursor(seed: UInt64) {
         var random = SeededRandom(seed: seed)

@@ -57,7 +57,7 @@ import Testing
         let before = assignments.map { nodes.owner(of: $0) }
         nodes.heard(leaving, of: "a", now: .seconds(20))
         #expect(assignments.allSatisfy { nodes.owner(of: $0) == "b" })
-        #expect(nodes.isStable(for: .seconds(10), now: .seconds(20)), "whoever takes over need not wait")
+        #expect(nodes.isStable(for: .seconds(10), now: .seconds(20)), "the next owner need not wait")
         nodes.heard(leaving, of: "b", now: .seconds(21))
         #expect(assignments.map { nodes.owner(of: $0) } == before)
         nodes.heard(NodeRecord(), of: "a", now: .seconds(30))
@@ -85,7 +85,7 @@ import Testing
         a.stored("d", 7, isOurs: true)
         a.taken("d", 7, under: 1)
         a.heard(leaving, of: "a", now: .seconds(21))
-        #expect(a.due(now: .seconds(21)) == [.begin("d", 7)], "nobody else is there")
+        #expect(a.due(now: .seconds(21)) == [.begin("d", 7)], "no other node is there")
         a.heard(NodeRecord(), of: "b", now: .seconds(22))
         #expect(a.due(now: .seconds(31)) == [])
         #expect(a.due(now: .seconds(32)) == [.giveUp("d", 7)])
@@ -130,9 +130,9 @@ import Testing
         board.taken("d", 9, under: 2)
         #expect(board.due(now: .seconds(51)) == [.begin("d", 9)])
         #expect(board.permit("d", .seconds(30), now: .seconds(60)) == 9)
-        // Not renewed for 45 s: whatever is there is not used any more.
+        // Not renewed for 45 s: its assignment is not used any more.
         #expect(board.due(now: .seconds(96)) == [.lost("d")])
-        // Nobody is asked to remove it while nobody answers.
+        // While the records do not answer, no removal is asked for.
         #expect(board.due(now: .seconds(97)) == [])
         board.renewed(3, sent: .seconds(100))
         #expect(board.due(now: .seconds(100)) == [.discard("d", 9)])

@@ -53,7 +53,7 @@ final class AssignmentWorld {
     /// Attempts in all.
     private(set) var begun = 0
     private var lastHeld: [String: Int] = [:]
-    /// AssignmentService that nobody has had for the last thirty seconds.
+    /// Assignments that no node has had for the last thirty seconds.
     var idle: [String] { Self.names.filter { lastHeld[$0] ?? 0 < Self.steps - 300 }.sorted() }
 
     init(seed: UInt64, _ bug: Bug? = nil) {

@@ -73,7 +73,7 @@ import Testing
         a.end()
     }
 
-    @Test func whatNobodyTakesIsGoneForWhoComesBack() async throws {
+    @Test func aRequestThatIsNotTakenIsGoneForTheNextRun() async throws {
         let records = MemoryRecords()
         let a = Node("a 1", records)
         #expect(try await a.peerRequests.ask("b 1", [:], within: .milliseconds(50)) == nil)

@@ -23,7 +23,7 @@ import Testing
         for (number, count) in (0..<300).enumerated() { record.topics[try TopicName("t\(number)")] = Int64(count) }
         let read = NodeRecord(record.encoded)
         #expect(read.topics.count == NodeRecord.maxTopics && read.topics.values.max() == 299)
-        // Whatever is there: a node that cannot be read lives all the same.
+        // A node whose record cannot be read counts as alive.
         for text in [
             "", "7", "{}", "{\"topics\":7,\"head\":\"x\",\"subscribers\":-5,\"addresses\":[],\"settings\":3}", "\u{0}",
         ] {
@@ -121,7 +121,7 @@ import Testing
         records.change(secretly: name, to: nil)
         records.endWatches()
         await wait { await (board.record(name)?.revision).map { $0 > revision } == true }
-        // Somebody else has the same id.
+        // Another node has the same id.
         var other = NodeRecord()
         other.instance = "other"
         let revisionNow = await board.record(name)?.revision

@@ -235,7 +235,7 @@ import Testing
         #expect(try await restored.put("first", in: .demoServer).version == 8, "7 commits may have been of any scope")
     }
 
-    @Test func elsewhereNobodyKnowsTheNumbersUnlessTold() async throws {
+    @Test func aRestoreElsewhereNeedsTheNumbersToBeGiven() async throws {
         let store = try TemplateStore.make(directory)
         try await store.put(1...2)
         try store.backup(to: shelf.file("backup"))

@@ -55,7 +55,7 @@ extension TemplateStore {
         try open(.make(directory, clock: clock), log: log.add)
     }
 
-    /// Publishes `greeting` = `value`, whatever is current.
+    /// Publishes `greeting` = `value` without a condition on the current version.
     @discardableResult
     func put(_ value: String, in scope: Scope = .demo) async throws -> StoredVersion {
         try await publish(Publish(scope: scope, template: .greeting(value), precondition: .any))

@@ -22,7 +22,7 @@ import Testing
         #expect(store.takeIdleWriter() == nil)
     }
 
-    @Test func nobodyHasItWhilePublishesWait() async throws {
+    @Test func theWriterIsNotIdleDuringACommit() async throws {
         let store = try TemplateStore.make(directory)
         let found = Mutex<[WriterQueue?]>([])
         store.setCommitHandler { _ in found.withLock { $0.append(store.takeIdleWriter()) } }

@@ -1,7 +1,7 @@
 import Foundation
 
 /// Certificates of one test's own authority, in a temporary folder: `ca.pem`, `server.pem`, `client.pem` with their
-/// keys (`.key`), and `stranger.pem`, an authority of nobody.
+/// keys (`.key`), and `stranger.pem`, an authority that no side trusts.
 package final class TestCertificates: Sendable {
     package let folder: String
 

@@ -8,7 +8,7 @@ import Testing
     @Test(arguments: boundaryNumbers) func aVersionIsInRangeOrNone(text: String) throws {
         if let version = VersionNumber(text) {
             #expect(version >= 0 && version <= .max)
-            // Whatever arithmetic is done with two of them.
+            // Arithmetic with any two of them.
             for other in boundaryNumbers.compactMap({ VersionNumber($0) }) {
                 #expect(abs(version - other) <= VersionNumber.max.rawValue)
                 #expect((version + Int.max) <= .max && (version - Int.max) >= 0 && (version - Int.min) >= 0)

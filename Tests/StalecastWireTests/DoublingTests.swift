@@ -97,7 +97,7 @@ import Testing
         try expectLinear(upTo: 1 << 16, condition.text) { _ = try TopicCondition(parsing: $0) }
     }
 
-    /// The pattern is the operator's, the name whoever publishes chooses.
+    /// The operator writes the pattern, and a publisher the name.
     @Test func matchingANameIsLinear() throws {
         let pattern = try KeyPattern("*a*a*a*b")
         try expectLinear(upTo: 1 << 16, GrowingText("a").text) { _ = pattern.matches($0) }

@@ -6,7 +6,7 @@ what is in it:
 
 - demo/firebase: versions 1 to 6 of parameter `greeting`, values v1 to v6, version 5 a rollback to 3; demo/firebase-server:
   version 1; shop/firebase: version 1.
-- Webhooks at http://127.0.0.1:9/…, where nobody listens: `latest`, `fifo` and `all` were created before version 1 and owe
+- Webhooks at http://127.0.0.1:9/…, a port without a listener: `latest`, `fifo` and `all` were created before version 1 and owe
   what came since; `paused` is paused.
 - expected.json: epoch, and the cursors of polls after versions 2 and 6.
 """

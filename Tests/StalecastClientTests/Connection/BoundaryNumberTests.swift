@@ -3,7 +3,7 @@ import StalecastClient
 import StalecastTestSupport
 import Testing
 
-/// Numbers that a server, or whoever stands between, may send to an app.
+/// Numbers that a server, or a proxy before it, may send to an app.
 @Suite struct BoundaryNumberTests {
     private static let url = URL(string: "http://127.0.0.1:1")!
 

@@ -49,7 +49,7 @@ import Testing
             try await NetworkTransport.shared.send(
                 TransportRequest(url: URL(string: "http://127.0.0.1:1/")!, timeout: 5))
         }
-        #expect(reason?.localizedDescription.contains("127.0.0.1") == true, "it says where nobody listens")
+        #expect(reason?.localizedDescription.contains("127.0.0.1") == true, "it names the address")
     }
 
     @Test func retryAfterIsSecondsOrADate() {

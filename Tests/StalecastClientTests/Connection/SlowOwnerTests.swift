@@ -58,7 +58,7 @@ import Testing
     }
 }
 
-/// Holds whoever comes until it is opened.
+/// Blocks its callers until it is opened.
 private final class Gate: Sendable {
     private let semaphore = DispatchSemaphore(value: 0)
 

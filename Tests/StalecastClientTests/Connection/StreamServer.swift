@@ -104,7 +104,7 @@ final class StreamServer: Sendable {
                 || recv(descriptor, &byte, 1, Int32(MSG_DONTWAIT) | Int32(MSG_PEEK)) == 0
         }
 
-        /// The number of a closed descriptor may be somebody else's by now.
+        /// Another file may have the number of a closed descriptor by now.
         fileprivate func end() {
             isClosed.withLock { isClosed in
                 if !isClosed { shutdown(descriptor, Int32(SHUT_RDWR)) }

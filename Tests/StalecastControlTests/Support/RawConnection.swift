@@ -1,7 +1,7 @@
 import NIOCore
 import NIOPosix
 
-/// A TCP connection that sends whatever bytes a test likes.
+/// A TCP connection that sends the bytes a test gives it.
 enum RawConnection {
     /// Sends `bytes`, ignores that the server may stop listening meanwhile, and collects until the server closes.
     static func exchange(port: Int, _ bytes: [UInt8]) async throws -> [UInt8] {

@@ -253,7 +253,7 @@ import Testing
         "parameters: {greeting: {defaultValue: {value: \(value)}}}\n"
     }
 
-    /// Writes what is YAML, but not all of it, and the rest while somebody looks.
+    /// Writes a part that is YAML, and the rest while the source looks.
     private func writeInTwoSteps(_ value: String, to name: String, _ source: FileSource) async throws {
         let file = try #require(FileHandle(forWritingAtPath: folder.file(name)))
         try file.truncate(atOffset: 0)

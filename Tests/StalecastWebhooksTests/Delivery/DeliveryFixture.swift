@@ -108,7 +108,7 @@ final class DeliveryFixture: Sendable {
         for _ in 0..<count { try delivery.announce(commit(), at: OutboundEngine.now()) }
     }
 
-    /// Stores the next version, of which nobody is told.
+    /// Stores the next version without an announcement.
     ///
     /// - Parameters:
     ///   - given: its number, which an origin may give; counted if nil.

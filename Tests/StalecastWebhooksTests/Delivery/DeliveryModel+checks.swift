@@ -125,7 +125,7 @@ extension DeliveryModel {
 
     mutating func check() {
         for sentence in state.checkConsistency(at: now.monotonic) { problem(sentence) }
-        if state.tally(at: now.wall).stuck > 0 { problem("somebody was stuck") }
+        if state.tally(at: now.wall).stuck > 0 { problem("a webhook was stuck") }
         if below(3) == 0 { flush() }
     }
 

@@ -9,7 +9,7 @@ struct SilentPort {
     private static let made = Result { SilentPort(port: try ownPort(listens: true)) }
 }
 
-/// A port where nobody listens, and that no other test's server can get.
+/// A port without a listener, which no other test's server can get.
 struct ClosedPort {
     let port: Int
 

@@ -77,7 +77,7 @@ import Testing
                 }
             }
         }
-        // The mask leaves the headers as they are, whatever the document says of them.
+        // The mask keeps the webhook's headers and ignores those of the document.
         await #expect(throws: RegistryProblem.self) {
             try await registry.update(
                 id, in: .demo, ["url": .string(others[0]), "headers": [:]], mask: ["url"], etag: nil)

@@ -83,7 +83,7 @@ import Testing
         nodes.rows.head.store(9, ordering: .relaxed)
         let updated = try await b.update(id, in: .demo, ["description": "x"], mask: nil, etag: made.webhook.etag)
         await settled(a) { $0.webhook(id) == updated.webhook }
-        // What was published since it was made is owed to it, whatever changes.
+        // Versions since the webhook was made are owed to it; no later change takes one away.
         #expect(a.webhook(id)?.since[.pushRC]?.sequence == 7)
         #expect(heard.all == ["2"])
         await #expect(throws: RegistryProblem.changedMeanwhile) {
@@ -167,7 +167,7 @@ import Testing
         #expect(try await rows.ids.isEmpty)
     }
 
-    /// Settings are each node's own, from its file; whether it is paused is everybody's.
+    /// Settings are each node's own, from its file; a pause holds on all nodes.
     @Test func webhooksOfTheFileArePausedEverywhere() async throws {
         let nodes = try await Nodes()
         var draft = WebhookDraft()
@@ -204,6 +204,6 @@ import Testing
         entry.webhook.isPaused = true
         #expect(entry.record["new"] == "kept" && entry.record["limits"]?["new"] == 7)
         #expect(entry.record["limits"]?["timeout"] == limits["timeout"])
-        #expect(entry.document(at: .now())["new"] == nil, "what nobody knows is shown to nobody")
+        #expect(entry.document(at: .now())["new"] == nil, "an unknown member is kept, but not shown")
     }
 }

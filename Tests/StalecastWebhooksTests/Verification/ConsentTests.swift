@@ -30,7 +30,7 @@ import Testing
         }
     }
 
-    /// Many servers send back whatever they get; they have agreed to nothing.
+    /// Many servers echo each request; an echo is no consent.
     @Test(arguments: WebhookFormat.allCases.filter(\.isSigned), [true, false])
     func aCopyOfTheRequestIsNoConsent(format: WebhookFormat, isQuoted: Bool) async throws {
         try await asking("challenge", format) { request in

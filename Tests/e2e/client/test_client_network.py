@@ -1,4 +1,4 @@
-"""The SDK's connection against the daemon, through networks that break: everybody ends at the last version."""
+"""The SDK's connection against the daemon, through networks that break: each client ends at the last version."""
 
 import asyncio
 import os
@@ -54,7 +54,7 @@ class Crowd(Hosted):
         return summary
 
     async def reach(self, version, timeout=30):
-        """Waits until all are at a version; nobody may have gone back on the way."""
+        """Waits until all are at a version; no client may have gone back on the way."""
         summary = await self.until(lambda s: s["versions"] == {str(version): self.count}, timeout)
         assert summary["regressions"] == 0
         return summary

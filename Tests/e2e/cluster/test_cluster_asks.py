@@ -125,7 +125,7 @@ async def shared_evenly(nodes):
 
 
 async def frozen_owner(owner, others, hook, receiver):
-    """Its lease lives on, so nobody else may act: the others say who does not answer, and go on listing."""
+    """Its lease lives on, so no other node may act: the others name the node that does not answer, and go on listing."""
     desk = Webhooks(others[0])
     owner.freeze()
     sent = len(receiver.arrivals)

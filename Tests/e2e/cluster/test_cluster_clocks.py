@@ -51,4 +51,4 @@ async def test_times_never_go_back_and_nothing_is_lost(apart):
     faults = campaign.faults(log, shown)
     assert not faults, (len(faults), faults[:8])
     times = [entry.time for entry in log]
-    assert times == sorted(set(times)), "times of the log increase, whoever published"
+    assert times == sorted(set(times)), "times of the log increase over all publishers"

@@ -90,7 +90,7 @@ async def cut(campaign, broken, seconds=10 if LONG else 1):
 
 
 async def cut_all(campaign):
-    """Nothing is acknowledged, and everybody is ready and answers what it has, marked."""
+    """Nothing is acknowledged, and each node is ready and answers what it has, marked."""
     cluster = campaign.cluster
     await campaign.busy()
     with cluster.etcd.nodes_cut(*NODES):
@@ -136,7 +136,7 @@ async def test_what_is_cut_loses_nothing_and_one_node_delivers(cluster):
                     await cut_all(campaign)
                     await deliverer(others)
                     gone.append(time.monotonic() - begin)
-                    # Nobody else's can have begun by then.
+                    # No other node's can have begun by then.
                     told.append(sum(one.end > begin and one.begin < begin + 30 for one in receiver.deliveries))
                     receiver.takes = True
                 await campaign.recovered()

@@ -19,7 +19,7 @@ async def until(nodes, text, wanted):
             await asyncio.sleep(0.05)
 
 
-async def test_a_key_is_everybodys(cluster):
+async def test_a_key_is_known_to_all_nodes(cluster):
     a, b, c = cluster.nodes
     key, text = await make_key(a, {"role": "viewer"})
     assert await status(a, text) == 200, "where it was made it counts at once"

@@ -18,7 +18,7 @@ async def sums(nodes, name, **labels):
 
 
 async def a_cursor_from_the_future_reads_no_log(node, epoch):
-    """Whoever makes one up costs the cluster a look at the head of the log at most."""
+    """An invented one costs the cluster a look at the head of the log at most."""
     kind = {"name_pattern": "stalecast_cluster_etcd_requests_total", "kind": "read", "outcome": "ok"}
     before = await node.metric(**kind)
     for _ in range(100):

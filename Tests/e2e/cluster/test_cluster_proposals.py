@@ -1,4 +1,4 @@
-"""Proposals are everybody's: made at one node, decided once, at any other, also when the first is gone."""
+"""All nodes share proposals: made at one node, decided once, at any other, also when the first is gone."""
 
 import asyncio
 import json
@@ -73,7 +73,7 @@ async def test_one_decision_of_all_nodes_counts(start_cluster, etcd):
     state = "APPROVED" if approval.status == 200 else "REJECTED"
     for node in (a, b):
         await known(node, number, state)
-    # What was made over a version that is current no more is published by nobody.
+    # A proposal over a version that is not current any more is never published.
     refused = await call(b, "POST", f"/proposals/{numbers[2]}:approve")
     assert refused.status == 409 and "VERSION_MISMATCH" in json.dumps(refused.json()), refused
     await asyncio.to_thread(cluster.start)

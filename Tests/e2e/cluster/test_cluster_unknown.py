@@ -1,4 +1,4 @@
-"""Publishes of which nobody can say at once whether they landed, and publishes that are sent again."""
+"""Publishes of which no node can say at once whether they landed, and publishes that are sent again."""
 
 import asyncio
 

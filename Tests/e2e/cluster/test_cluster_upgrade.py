@@ -109,7 +109,7 @@ async def test_a_log_that_asks_for_a_newer_program_is_not_touched(cluster):
         got, fetched = await fetched_version(node)
         assert got is None or fetched.header("x-stalecast-unverified") is not None
         assert await node.ready() == 200
-    # Whoever asked for it takes it back.
+    # The operator that asked for it takes it back.
     changed(etcd, f"{PREFIX}/charter", minimumVersion=2)
     assert (await stream.version_at_least(2)).version == 2
     stream.close()

@@ -1,4 +1,4 @@
-"""Webhooks of a cluster are everybody's, and one node delivers each."""
+"""All nodes of a cluster know each webhook, and one node delivers it."""
 
 import asyncio
 import json
@@ -69,7 +69,7 @@ async def test_one_node_delivers_what_any_node_publishes(start_cluster, etcd, tm
             for each in (configured, made):
                 await arrived(each, version, 20)
         assert not doubled(configured) and not doubled(made)
-        # Whoever delivers may be the one: each in turn, all come back.
+        # Any node may be the one that delivers: each is ended in turn, all come back.
         for node in cluster.nodes if LONG else cluster.nodes[:1]:
             node.kill()
             others = [other for other in cluster.nodes if other is not node]

@@ -66,7 +66,7 @@ async def test_how_long_a_version_takes_to_the_last_stream_of_another_region(reg
             assert await client.publish(marked(f"m{number}")) == number
             answered.append(time.monotonic() - begin)
             arrivals = await asyncio.gather(*(asyncio.to_thread(crowd.arrivals) for crowd in crowds))
-            assert [len(times) for times in arrivals] == [STREAMS // EDGES] * EDGES, "nobody is left out"
+            assert [len(times) for times in arrivals] == [STREAMS // EDGES] * EDGES, "no stream is left out"
             late.append(max(times[-1] for times in arrivals) - begin)
         needed = await reads(edges) - before
         # A look at the log's end may meet an entry that is under way; a round trip for each version would be one read.

@@ -194,7 +194,7 @@ def test_a_token_that_is_not_good_opens_nothing(launch, provider, name):
     assert not session["signedIn"] and sentence in session["problem"], session
     lines = [json.loads(line) for line in Cli(daemon)("audit", "show", "--json").splitlines()]
     known = [(line["outcome"], line["issuer"], line["actor"]) for line in lines if line["action"] == "console.signIn"]
-    assert known == ([("refused", "accounts", "token:accounts:u-1")] if name == "no group" else []), "the issuer vouched for nobody"
+    assert known == ([("refused", "accounts", "token:accounts:u-1")] if name == "no group" else []), "the issuer vouched for no person"
 
 
 def test_a_forged_signature_opens_nothing(launch, provider):
@@ -255,7 +255,7 @@ def test_another_browser_cannot_finish_what_one_began(launch, provider):
 
 
 def test_strangers_write_no_log_full(launch, provider):
-    """A stranger begins as anybody does, and brings an answer of their own making: their words must not pile up."""
+    """A stranger begins as each visitor does, and brings an answer of their own making: their words must not pile up."""
     daemon = serve(launch, provider.entry())
     for number in range(5):
         for made_up in (f"error=spam{number}&error_description=more", f"code=garbage{number}"):

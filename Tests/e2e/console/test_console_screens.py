@@ -16,7 +16,7 @@ TEMPLATES = REPOSITORY / "samples/templates"
 
 @pytest.fixture
 def filled(launch):
-    """A daemon with three versions and a webhook that nobody answers."""
+    """A daemon with three versions and a webhook without a receiver."""
     daemon = launch("webhooks:\n  allowedAddresses: [127.0.0.0/8]\n")
     cli = Cli(daemon)
     cli("publish", str(TEMPLATES / "demo.json"), "--description", "first", "--user", "Ada")

@@ -99,7 +99,7 @@ async def test_over_tls_no_other_host_can_set_or_see_it(launch, tmp_path):
         return body["signedIn"]
 
     assert await signed_in(value)
-    assert not await signed_in(value.removeprefix("__Host-")), "one without the prefix may be anybody's"
+    assert not await signed_in(value.removeprefix("__Host-")), "one without the prefix may be another page's"
 
 
 async def test_without_tls_it_has_another_name(launch):

@@ -483,7 +483,7 @@ async def test_logrotate_from_outside_moves_it_and_sends_a_signal(launch):
     whole = "\n".join(moved) + "\n" + (daemon.data / "audit.jsonl").read_text()
     (daemon.data / "audit.jsonl").write_text(whole)
     assert "begins" not in audit(daemon, "verify").stderr
-    # A file that is somebody else's is not written into.
+    # A file of another owner is not written into.
     (daemon.data / "audit.jsonl").rename(daemon.data / "audit.jsonl.1")
     (daemon.data / "audit.jsonl").write_text("theirs\n")
     daemon.process.send_signal(signal.SIGHUP)

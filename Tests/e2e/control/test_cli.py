@@ -334,7 +334,7 @@ def test_watch_hears_the_scope_it_names(shops, how):
 
 
 def test_a_load_has_a_scope_of_its_own(shops):
-    """Whoever watches another project is not asked, hears nothing and finds nothing in the history."""
+    """A watcher of another project is not asked, hears nothing and finds nothing in the history."""
     process = shops.start("watch", "--count", "1", "--json")
     assert "up to date" in process.stderr.readline()
     for transport in ("sse", "poll"):
@@ -373,7 +373,7 @@ def test_what_is_not_there_is_exit_code_6(cli):
     cli("get", "--version-number", "7", code=NOT_FOUND)
     cli("get", "--project", "nobody", code=NOT_FOUND)
     assert "NO_SUCH" in cli("watch", "NO_SUCH", code=NOT_FOUND).err
-    cli("send", "NO_SUCH", "A=1")  # as in FCM: a topic nobody declared has no subscribers
+    cli("send", "NO_SUCH", "A=1")  # as in FCM: an undeclared topic has no subscribers
 
 
 def test_wrong_use_is_exit_code_2(cli):

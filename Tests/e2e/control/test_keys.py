@@ -107,7 +107,7 @@ async def test_a_namespace_and_a_topic_can_be_all_that_is_granted(two):
 
 
 def test_a_named_token_counts_also_beside_a_data_directory(two):
-    """Else whoever is told to act as a key would act as the control token that lies there."""
+    """Else an operator told to act as a key would act as the control token that lies there."""
     def code(**variables):
         return subprocess.run([BINARY, "versions", "--data", two.data], env=environment(**variables), check=False,
                               capture_output=True).returncode
@@ -117,7 +117,7 @@ def test_a_named_token_counts_also_beside_a_data_directory(two):
 
 @pytest.mark.parametrize("end", ["revoked", "good"])
 async def test_a_request_is_judged_when_its_body_is_there(two, end):
-    """Whoever holds a key can begin requests ahead of its end."""
+    """The holder of a key can begin requests ahead of its end."""
     key, text = await make_key(two, {"role": "publisher"})
     body = json.dumps(marked("x")).encode()
     reader, writer = await asyncio.open_connection("127.0.0.1", two.control)

@@ -92,7 +92,7 @@ async def test_the_retry_told_at_drain_outlasts_the_restart(daemon):
         assert int(last.data) < 4000, last.data
         if last.at + int(last.data) / 1000 < serving_again:
             early.append(f"ended {serving_again - last.at:.1f} s before the restart was done, retry {last.data} ms")
-    assert not early, f"{len(early)} of {len(streams)} clients come back while nobody listens: {early[:3]}"
+    assert not early, f"{len(early)} of {len(streams)} clients come back while no listener is there: {early[:3]}"
 
 
 @pytest.mark.limit(40)
@@ -137,7 +137,7 @@ async def test_publishes_in_flight_at_sigterm_are_finished_or_refused(daemon):
     ((signal.SIGTERM,), 70, 15), ((signal.SIGINT, signal.SIGINT), 130, 3)))
 @pytest.mark.limit(40)
 def test_a_daemon_that_hangs_ends_all_the_same(launch, numbers, code, within):
-    """Nobody reads its log: whoever writes a line waits for ever, and with it the threads of the pool."""
+    """Its log is not read: each writer of a line waits for ever, and with it the threads of the pool."""
     daemon = launch(start=False)
     reading, writing = os.pipe()
     fcntl.fcntl(writing, fcntl.F_SETPIPE_SZ, 4096)

@@ -269,7 +269,7 @@ async def test_the_log_holds_no_secrets_and_json_is_json(launch, half, form):
     token = daemon.token
     assert daemon.stop() == 0
     log = daemon.log_text()
-    assert log.strip(), "a daemon that says nothing helps nobody"
+    assert log.strip(), "a daemon must log something"
     assert token not in log and secret not in log
     if form == "json":
         for line in log.splitlines():

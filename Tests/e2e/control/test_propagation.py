@@ -476,4 +476,4 @@ async def test_rungs_and_webhooks_are_figures_too(launch):
         assert ("stalecast_propagation_seconds_bucket", f'{{stage="{stage}",le="300.0"}}') in metrics
     found = await propagation(daemon)
     assert found["fetches"] == {"answers": 15, "errors": 0, "peakPerSecond": found["fetches"]["peakPerSecond"]}
-    assert "herd" not in found, "nobody set a budget"
+    assert "herd" not in found, "no budget is configured"

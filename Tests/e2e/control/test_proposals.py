@@ -1,4 +1,4 @@
-"""Templates that wait for somebody else: proposed, read, approved once, rejected, stale; whole after kill -9."""
+"""Templates that wait for a second person: proposed, read, approved once, rejected, stale; whole after kill -9."""
 
 import asyncio
 import json
@@ -228,7 +228,7 @@ async def test_the_commands(one, tmp_path):
     cli("proposals", "show", "0", code=USAGE)
     (tmp_path / "wrong").write_text("stc_s_wrong\n")
     cli("proposals", "list", "--token-file", str(tmp_path / "wrong"), code=TOKEN)
-    # Everybody with the control token is one.
+    # All holders of the control token count as one person.
     cli("set", "welcome=four", "--propose")
     assert "keys create --role publisher" in cli("proposals", "approve", "5", code=REFUSED).err
 

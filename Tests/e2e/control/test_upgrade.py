@@ -45,7 +45,7 @@ async def test_versions_and_cursors_outlive_an_upgrade(upgraded):
     one.close()
     assert (await upgraded.status())["epoch"] == upgraded.expected["epoch"]
 
-    # Who missed versions hears of the newest at once, who missed none of the next; nobody is told to begin anew.
+    # Who missed versions hears of the newest at once, who missed none of the next; no client is told to begin anew.
     late = await poll(upgraded.edge, project="demo", cursor=upgraded.expected["cursor2"], wait="0s")
     assert versions_in(late) == [6] and "reset" not in late.body.decode()
     current = await poll(upgraded.edge, project="demo", cursor=upgraded.expected["cursor6"], wait="0s")

@@ -1,4 +1,4 @@
-"""What a stream costs whose client was asked who it is, beside one of anybody: both in one daemon, published to in turn, so
+"""Cost of a stream whose client was authenticated, beside an anonymous one: both in one daemon, published to in turn, so
 that what the machine does besides is in both."""
 
 import asyncio
@@ -57,7 +57,7 @@ STORM, STORMS = (9_000, 8) if LONG else (2_000, 3)
 
 @alone_when_long
 async def test_a_storm_of_clients_each_with_a_token_is_taken(launch, half, tmp_path):
-    """After a restart all come at once, and nobody is known."""
+    """After a restart all come at once, and no client is known."""
     key = Key()
     (tmp_path / "keys").write_bytes(key_set(key))
     tokens = [key.token(good(sub=f"user-{number}")) for number in range(STORM)]

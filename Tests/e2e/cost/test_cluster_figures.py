@@ -161,7 +161,7 @@ async def requests_each_second(cluster, seconds):
 
 
 async def storm(cluster):
-    """(calls to etcd each second while nobody asks, of all nodes; the same while many fetch at one without a pause;
+    """(calls to etcd each second without requests, of all nodes; the same while many fetch at one without a pause;
     fetches each second)"""
     idle = await requests_each_second(cluster, STORM)
     answered = 0

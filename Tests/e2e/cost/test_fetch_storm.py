@@ -1,4 +1,4 @@
-"""Everybody fetches after a publish: what they get, what it costs, and how it compares with nginx serving a file.
+"""All clients fetch after a publish: what they get, what it costs, and how it compares with nginx serving a file.
 
 pytestmark = pytest.mark.busy
 

@@ -1,4 +1,4 @@
-"""Strangers with wrong credentials, as many as come: each is refused, and what is published meanwhile reaches everybody. How
+"""Strangers with wrong credentials, as many as come: each is refused, and what is published meanwhile reaches each client. How
 much later than without them is a figure; so is what other answers of the same daemon, and of nginx, cost."""
 
 import asyncio
@@ -30,7 +30,7 @@ location / {{ return 401 '{{"error":{{"code":401,"message":"no","status":"UNAUTH
 
 @pytest.fixture
 def nginx(tool, tmp_path):
-    """The port where another program refuses everybody."""
+    """The port where another program refuses each client."""
     port, program = ports.free(), tool("nginx")
     (tmp_path / "nginx.conf").write_text(NGINX.format(tmp_path, port))
     process = subprocess.Popen([program, "-p", tmp_path, "-e", tmp_path / "errors", "-c", tmp_path / "nginx.conf"])

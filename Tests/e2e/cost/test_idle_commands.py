@@ -1,4 +1,4 @@
-"""What commands cost that wait: next to nothing, whatever they wait for."""
+"""What commands cost that wait: next to nothing in each kind of wait."""
 
 import contextlib
 import os

@@ -13,7 +13,7 @@ wait_for() { for _ in $(seq 300); do "$@" && return; sleep 0.1; done; return 1; 
 property() { systemctl show --property "$1" --value stalecast; }
 pid() { property MainPID; }
 ada() { runuser -u ada -- "$@"; }
-# As unattended-upgrades and provisioning do: nobody is there to answer.
+# As unattended-upgrades and provisioning do: no operator answers prompts.
 install() { DEBIAN_FRONTEND=noninteractive apt-get -qq -y "$@" </dev/null; }
 cd /
 """

@@ -1,4 +1,4 @@
-"""Requests nobody should send, on both listeners: 4xx or close; never a crash, a 5xx, or much memory."""
+"""Malformed and hostile requests, on both listeners: 4xx or close; never a crash, a 5xx, or much memory."""
 
 import asyncio
 import gzip

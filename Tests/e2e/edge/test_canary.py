@@ -1,4 +1,4 @@
-"""The subscriber of our own in each scope: it sees what clients see, and is in nobody's figures."""
+"""The subscriber of our own in each scope: it sees what clients see, and no figure counts it."""
 
 import asyncio
 
@@ -45,7 +45,7 @@ def launch_kind(launch, tmp_path, half, kind):
 async def test_it_sees_each_version_and_is_counted_nowhere(launch, tmp_path, half, kind):
     daemon = launch_kind(launch, tmp_path, half, kind)
     if kind == "guarded":
-        assert (await fetch(daemon.edge, "/v1/events?topic=PUSH_RC")).status == 401, "nobody else comes in"
+        assert (await fetch(daemon.edge, "/v1/events?topic=PUSH_RC")).status == 401, "other clients are refused"
     client = daemon.client()
     # The first version makes it; it misses those that are announced before it has its place.
     while not (await daemon.status())["canaries"]:

@@ -1,4 +1,4 @@
-"""The cookie of pages of the same site: for reading only, and for nobody else's pages."""
+"""The cookie of pages of the same site: for reading only, and for no page of another site."""
 
 import pytest
 
@@ -69,7 +69,7 @@ async def test_what_it_is_no_good_for(guarded):
             given = b'{"client":"c","project":"demo","versionNumber":"1","state":"fetched"}'
         assert await ask(guarded, value, path, method, body=given) == 401, path
     assert (await fetch(guarded.edge, fetching, "POST", bearer(text), body)).status == 200
-    assert await ask(guarded, f"{value}; {value}") == 401, "of two, one is somebody else's"
+    assert await ask(guarded, f"{value}; {value}") == 401, "of two cookies, one may be another page's"
     assert await ask(guarded, value.replace("__Host-", "")) == 401
     assert await ask(guarded, value[:-1]) == 401
     assert await ask(guarded, value, headers=bearer("nonsense")) == 401, "what the request says goes first"

@@ -187,7 +187,7 @@ async def test_an_app_that_activated_nothing_newer_hears_it_once_per_connection(
 
 
 def managed(rollout, percent, variant=None, note=""):
-    """Values that stay the same whatever the rollout and the experiment are."""
+    """Values that stay the same for each rollout and experiment."""
     parameters = {"rolled": {"defaultValue": {"value": "same"}, "conditionalValues": {"all": {"rolloutValue": {
         "rolloutId": rollout, "value": "same", "percent": percent}}}}, "plain": "1"}
     if variant:

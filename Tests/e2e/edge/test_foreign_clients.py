@@ -1,4 +1,4 @@
-"""The stream as seen by clients nobody here wrote: publish, rollback, resume, and a restart of the daemon."""
+"""The stream as seen by foreign clients: publish, rollback, resume, and a restart of the daemon."""
 
 import asyncio
 import json

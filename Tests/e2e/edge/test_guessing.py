@@ -43,7 +43,7 @@ async def test_who_guesses_is_told_to_stop(launch, half, listener):
 
 
 async def test_who_does_not_wait_for_the_answer_is_counted_too(launch, half, tmp_path):
-    """Else signatures would be checked for whoever hangs up."""
+    """Else signatures would be checked for clients that hung up."""
     key, forger = Key(), Key()
     (tmp_path / "keys").write_bytes(key_set(key))
     target, forged = "/v1/poll?topic=PUSH_RC&wait=0s", (forger.token(good(jti=str(number))) for number in range(1000))

@@ -124,7 +124,7 @@ async def test_a_slow_backend_is_not_waited_for_and_not_flooded(guarded, backend
     backend.delay = 3
     backend.knows("slow", cacheFor=60)
     answers = await asyncio.gather(*(poll(guarded, ("Cookie", "slow")) for _ in range(20)))
-    # Whoever had waited for the backend's yes would have been let in.
+    # A client that had waited for the backend's yes would have been admitted.
     assert set(answers) == {503} and len(backend.asked) == 1
     backend.times.clear()
     answers = await asyncio.gather(*(poll(guarded, ("Cookie", f"sid={number}")) for number in range(100)))

@@ -1,4 +1,4 @@
-"""messages:send: exactly that data, to whoever is subscribed now: by topic or by condition, on SSE and long-poll."""
+"""messages:send: exactly that data, to the clients that are subscribed now: by topic or by condition, on SSE and long-poll."""
 
 import asyncio
 import json

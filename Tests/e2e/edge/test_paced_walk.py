@@ -1,4 +1,4 @@
-"""Firebase's streams are told over the herd window, because their SDKs fetch at once; everybody else is told now."""
+"""Firebase's streams are told over the herd window, because their SDKs fetch at once; other clients are told now."""
 
 import asyncio
 import json

@@ -147,7 +147,7 @@ async def test_browsers_may_ask(guarded):
     assert "authorization" in answer.header("access-control-allow-headers")
 
 
-async def test_where_nobody_is_asked_a_ticket_is_in_nobodys_way(launch, half):
+async def test_without_auth_a_ticket_is_ignored(launch, half):
     for mode in ("off", "observe"):
         daemon = launch(configs.config(half, auth={"mode": mode}), half=half)
         text = await ticket(daemon, "nobody")

@@ -1,4 +1,4 @@
-"""Who is behind a proxy: told by PROXY headers and X-Forwarded-For of trusted proxies, and by nobody else."""
+"""Who is behind a proxy: told by PROXY headers and X-Forwarded-For of trusted proxies, and by no other peer."""
 
 import asyncio
 import http.client

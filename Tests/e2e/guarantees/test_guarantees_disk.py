@@ -51,7 +51,7 @@ async def test_failing_fsync_stops_acknowledging_says_so_and_exits(launch, half,
         try:
             assert await daemon.ready() == 503, "readiness must tell"
             again = await daemon.client().put(marked("after"))
-            assert again.status != 200 and is_honest(again), "an fsync error is final, whatever the disk says later"
+            assert again.status != 200 and is_honest(again), "an fsync error is final, also when the disk works later"
         except (Broken, OSError):
             pass
         code = await asyncio.to_thread(daemon.wait, 20)

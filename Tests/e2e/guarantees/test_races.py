@@ -1,4 +1,4 @@
-"""Subscribing while a publish happens: whatever the interleaving, the newest version arrives."""
+"""Subscribing while a publish happens: the newest version arrives in each interleaving."""
 
 import asyncio
 import random

@@ -17,7 +17,7 @@ INSTANCE = b'{"appId":"1:1:web:a","appInstanceId":"a","appInstanceIdToken":"b"}'
 
 
 class Node(Daemon):
-    """One daemon of a cluster; its token is everybody's."""
+    """One daemon of a cluster; all nodes have one token."""
 
     is_edge = False
 

@@ -25,7 +25,7 @@ class Control:
         return await self.connection.request(method, target, headers, body, timeout)
 
     async def put(self, body, if_match="*", query="", timeout=15, headers=()):
-        """PUT of a template, whatever the answer. `if_match` None sends no such header."""
+        """PUT of a template; any answer is returned. `if_match` None sends no such header."""
         headers = list(headers) + ([("If-Match", if_match)] if if_match is not None else [])
         return await self.call("PUT", f"{self.base}/remoteConfig{query}", encoded(body), headers, timeout)
 

@@ -256,5 +256,5 @@ def run(pipe, port, count, targets, comes_back, kind):
             return
         try:
             pipe.send(getattr(room, name)(*arguments))
-        except Exception as error:  # whatever it was, the test has to see it
+        except Exception as error:  # the test has to see every error
             pipe.send(error)

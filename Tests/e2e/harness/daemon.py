@@ -106,7 +106,7 @@ class Daemon:
         self.process.wait()
 
     def dispose(self):
-        """Whatever state it is in, it is gone afterwards."""
+        """Ends the daemon in any state."""
         if self.running:
             self.kill()
 

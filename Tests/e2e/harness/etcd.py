@@ -165,7 +165,7 @@ class Etcd:
 
     @contextlib.contextmanager
     def compacting(self, every=0.2):
-        """Compacts again and again, beside whatever happens; yields a list with one entry for each time."""
+        """Compacts again and again, beside all other calls; yields a list with one entry for each time."""
         done, ended = [], threading.Event()
 
         def run():

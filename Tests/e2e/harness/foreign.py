@@ -1,4 +1,4 @@
-"""SSE clients nobody here wrote, each as a generator of (id, data) of unnamed events. Run in a thread."""
+"""Foreign SSE clients, each as a generator of (id, data) of unnamed events. Run in a thread."""
 
 import json
 import subprocess

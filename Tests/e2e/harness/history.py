@@ -136,7 +136,7 @@ def not_converged(newest_by_subscriber, final):
 
 
 def phantoms(links, stored):
-    """G5: messages about versions nobody committed, or with another ETag or time than the store shows."""
+    """G5: messages about versions that were never committed, or with another ETag or time than the store shows."""
     shown = {(s.scope, s.version): s for s in stored}
     faults = []
     for link in links:

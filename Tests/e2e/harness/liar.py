@@ -9,7 +9,7 @@ EVENTS = b"GET /v1/events"
 
 class Liar:
     """Tells the truth; subclasses change some of it. `async with Stale(node, "edge"):` puts it before the node's Edge
-    or Control, for whoever asks the node where it listens."""
+    or Control, for clients that ask the node where it listens."""
 
     least = 5  # lies until one must have been noticed
 
@@ -94,7 +94,7 @@ class Denies(EachFifth):
 
 
 class Loses(EachFifth):
-    """Acknowledges a publish that nobody made."""
+    """Acknowledges a publish that was never made."""
 
     async def lie(self, request, above, below):
         body = b'{"version":{"versionNumber":"1"}}'

@@ -13,7 +13,7 @@ _next = random.randrange(COUNT)
 
 
 def free(host="127.0.0.1"):
-    """A port nobody listens on, and none that was given before."""
+    """A port without a listener that was not given before."""
     global _next
     for _ in range(COUNT):
         port = LOWEST + _worker * COUNT + _next

@@ -17,7 +17,7 @@ CLIENT, SECRET = "console", "s3cret: of/the+client"
 
 
 class Provider:
-    """`person` are the claims of whoever signs in; `fault` names what goes wrong (see `Handler`)."""
+    """`person` are the claims of the person that signs in; `fault` names what goes wrong (see `Handler`)."""
 
     def __init__(self, authority, *, secret=SECRET, key=None):
         self.authority, self.secret = authority, secret

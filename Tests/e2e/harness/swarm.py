@@ -9,7 +9,7 @@ from harness.sse import events_target
 
 class Swarm:
     """`count` SSE streams on one selector. Blocking; call it in a thread from coroutine tests. `name`: each says whose it
-    is, the name with a number; nobody does without. `project` is asked for, with header lines `fields`, or what it makes of
+    is, the name with a number; without it none does. `project` is asked for, with header lines `fields`, or what it makes of
     a stream's number."""
 
     def __init__(self, port, count, topics=("PUSH_RC",), at_once=500, name=None, project=None, fields=()):

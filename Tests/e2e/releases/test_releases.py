@@ -144,7 +144,7 @@ async def test_a_rollback_reaches_the_told_alone(launch, half):
         await holds(lambda: clients.told(3) == early)
         assert set((await clients.fetched()).values()) == {3}
         assert parameters_of(await control.get()) == {"welcome_text": "one"}
-        # The next version reaches all, and nobody was told of the third for its sake.
+        # The next version reaches all, and no client was told of the third because of it.
         await control.publish(marked("four"))
         await holds(lambda: clients.told(4) == set(IDS))
         assert all((3 in stream.versions) == (name in early) for name, stream in clients.streams.items())

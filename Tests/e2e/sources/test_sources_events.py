@@ -1,4 +1,4 @@
-"""Inbound events: every form in which somebody may say that an origin changed, made by encoders nobody here wrote."""
+"""Inbound events: every form in which a sender may say that an origin changed, made by foreign encoders."""
 
 import base64
 import datetime
@@ -34,7 +34,7 @@ def secret():
 
 @pytest.fixture
 def watching(launch, origin, tmp_path, secret):
-    """A daemon that looks once an hour: whatever is quicker was triggered."""
+    """A daemon that looks once an hour: each look that comes sooner was triggered."""
     (tmp_path / "token").write_text(TOKEN + "\n")
     (tmp_path / "secret").write_text(secret + "\n")
     return launch(fed(http_feed(

@@ -1,4 +1,4 @@
-"""Replicas that lag: nobody is told of a version that a fetch would not bring yet (G6), for a bounded time."""
+"""Replicas that lag: no client is told of a version that a fetch would not bring yet (G6), for a bounded time."""
 
 import asyncio
 import json

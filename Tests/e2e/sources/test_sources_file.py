@@ -186,7 +186,7 @@ async def written_in_halves(path):
 
 
 async def test_one_directory_under_two_names_feeds_two_scopes(launch, tmp_path):
-    """inotify has one watch for it, whatever it is called."""
+    """inotify has one watch for it under any of its names."""
     for name in ("p", "q"):
         (tmp_path / f"{name}.yaml").write_text("parameters:\n  a: {defaultValue: {value: one}}\n")
     paths = {"p": tmp_path / "p.yaml", "q": f"{tmp_path}/../{tmp_path.name}/q.yaml"}

@@ -1,4 +1,4 @@
-"""The engine's own records, opened by TLS that nobody here wrote: OpenSSL with each cipher, Node, Java's JSSE, Chromium."""
+"""The engine's own records, opened by foreign TLS: OpenSSL with each cipher, Node, Java's JSSE, Chromium."""
 
 import asyncio
 import re

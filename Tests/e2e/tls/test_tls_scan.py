@@ -1,4 +1,4 @@
-"""What a scanner that nobody here wrote says of both listeners: Mozilla's intermediate configuration, and the attacks it knows."""
+"""Report of a foreign scanner about both listeners: Mozilla's intermediate configuration, and the attacks it knows."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Streams and polls over TLS, read by clients that nobody here wrote: whole records, in order, to a clean end."""
+"""Streams and polls over TLS, read by foreign clients: whole records, in order, to a clean end."""
 
 import asyncio
 import http.client

@@ -211,7 +211,7 @@ async def test_huge_answers_cost_neither_memory_nor_time(launch):
             version = await daemon.publish(marked("one"))
             await hooks.until(well, acknowledged(version))
             attempt = (await hooks.until_attempts(made, lambda found: found))[-1]
-        # 200 came: whatever follows is not waited for.
+        # 200 came: the rest is not waited for.
         assert attempt["status"] == 200 and len(attempt.get("response", "")) <= 4096
         await hooks.until(made, acknowledged(version))
 

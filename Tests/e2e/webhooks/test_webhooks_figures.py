@@ -91,7 +91,7 @@ async def delivered(daemon):
 
 
 async def publish_and_wait(daemon, marker, count, before):
-    """One publish, until everybody has acknowledged it."""
+    """One publish, until each receiver has acknowledged it."""
     await daemon.publish(marked(marker))
     while await delivered(daemon) < before + count:
         # Looking costs the daemon something as well.

@@ -113,7 +113,7 @@ async def test_a_firebase_function_takes_every_kind_of_change(launch, tmp_path, 
 
 
 class GoogleStandIn:
-    """Token endpoint and FCM in one. It believes nobody: assertions are checked with the account's public key."""
+    """Token endpoint and FCM in one. It trusts no caller: assertions are checked with the account's public key."""
 
     def __init__(self, directory):
         self.key = rsa.generate_private_key(public_exponent=65537, key_size=2048)

@@ -1,4 +1,4 @@
-"""What a webhook's URL must never reach: this machine and private networks, in whatever spelling, over whatever detour.
+"""What a webhook's URL must never reach: this machine and private networks, in any spelling, over any detour.
 Listeners on every local address must see not one connection."""
 
 import contextlib
@@ -123,7 +123,7 @@ async def test_private_and_special_networks_are_refused_at_once(launch):
 
 
 async def test_a_refused_address_looks_the_same_whether_somebody_listens_or_not(launch, watch):
-    """Nobody can scan ports through error messages, times aside."""
+    """Error messages do not help to scan ports; their times may."""
     daemon = launch(webhooks.config(webhooks={"allowedAddresses": []}))
     hooks = Webhooks(daemon)
     with socket.socket() as closed:

@@ -1,4 +1,4 @@
-"""`stalecast load webhooks` against a daemon: everybody is told, everything is put back."""
+"""`stalecast load webhooks` against a daemon: each webhook is told, and the daemon is left as it was."""
 
 import asyncio
 import json

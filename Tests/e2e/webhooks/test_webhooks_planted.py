@@ -32,7 +32,7 @@ FAULTS = [
     # What is sent again is sent newest first.
     ("reversedExtras", 7, "Lane.swift", "extras.first { tries[$0] == nil } }",
      "var all = extras; return all.remove(through: .max).last { tries[$0] == nil }"),
-    # An outcome counts for whatever the webhook's URL is by now.
+    # An outcome counts for the webhook's newest URL, also when an older one gave it.
     ("oldReceiverCounts", 8, "DeliveryState+outcomes.swift", "if conclusion == .cancelled || isStale {",
      "if isStale, conclusion != .cancelled { return (attempt, take(conclusion, endpoint, attempt, result.status, at: now)) }"),
     # A success elsewhere ends the patience a receiver asked for.

@@ -1,4 +1,4 @@
-"""Names that lead elsewhere than they did: the address that is dialled is judged, each time, whatever DNS said before.
+"""Names that lead elsewhere than they did: the address that is dialled is judged, each time, with no regard to earlier answers of DNS.
 
 In networks of its own: nothing leaves the machine, although the receiver's 11.0.0.1 is public by its class."""
 

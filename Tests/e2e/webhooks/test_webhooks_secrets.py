@@ -71,7 +71,7 @@ async def test_no_secret_of_any_kind_is_anywhere_in_the_clear(launch, tmp_path):
     for place, text in told.items():
         for secret in hidden:
             assert secret not in text, f"{secret} is in {place}"
-    # The owner of a URL is shown it whole; nobody else is.
+    # Only the owner of a URL is shown it whole.
     for place, text in told.items():
         assert place.startswith("answer") or IN_QUERY.encode() not in text, f"the URL's token is in {place}"
 

@@ -74,7 +74,7 @@ def verify_ed25519(public, headers, body):
 
 
 def random_body(dice):
-    """A JSON text as nobody would write it: deep, long, with every kind of character."""
+    """An unusual JSON text: deep, long, with every kind of character."""
 
     def value(depth):
         kind = dice.randrange(6 if depth < 3 else 4)
