@@ -47,11 +47,13 @@ extension ClusterNode: VersionAuthority {
         await takeTurn()
         defer { giveTurn() }
         if let refusal { throw refusal }
+        // A request that was sent again must not be proposed twice.
         if let other = publishes.runs.keys.first(where: { $0.isSameRequest(as: publish) }) {
             throw .outcomePending(publish: other.description)
         }
         let left = proposer.deadline - now()
         if left <= .zero { throw .unavailable(lateness) }
+        // Another node may have committed the request under this key already.
         let mustCatchUp = pending.idempotencyKey != nil
         let isBehind = mustCatchUp ? await catchUp(within: min(.seconds(2), left)) != true : false
         if let refusal { throw refusal }
@@ -121,6 +123,7 @@ extension ClusterNode: VersionAuthority {
                 return answer(publish, .success(version))
             }
             guard let (drafted, releases, isStep) = try await draft(pending, publish) else { return }
+            // Older nodes cannot read an entry with a release, and would stop at it.
             guard releases.isEmpty || logMetadata.minimumVersion >= LogMetadata.formatOfReleases else {
                 throw .clusterWithoutReleases
             }
@@ -131,6 +134,7 @@ extension ClusterNode: VersionAuthority {
             else {
                 throw .logFull(drafted.scope)
             }
+            // Entries were applied while the draft was made.
             guard drafted.change.sequence == head.sequence + 1 else {
                 return drive(publish) { $0.prepared(.unready, now: $1) }
             }
@@ -191,6 +195,7 @@ extension ClusterNode: VersionAuthority {
         let result: Result<Appended, LogError>
         do throws(LogError) {
             if case .beside(let key) = draft.entry.content {
+                // Nothing names the chunks yet, so a failure here leaves nothing committed.
                 do throws(LogError) { try await log.store(publishes.runs[publish]?.chunks ?? [], of: key) } catch {
                     throw .notDone(error.description)
                 }
@@ -256,6 +261,7 @@ extension ClusterNode: VersionAuthority {
 
     /// Answers every publisher at once, because this node ends. Publishes that were reported as unknown stay unknown.
     func abandonPublishes() {
+        // The others have their answer already.
         publishes.runs = publishes.runs.filter { $0.value.publisher != nil }
         endPublishes()
         // A publish that landed as another node's entry is answered by a job, and no job begins any more.

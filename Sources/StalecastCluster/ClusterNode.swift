@@ -125,6 +125,7 @@ package actor ClusterNode {
             if await look(within: max(Self.lookEvery, patience())) == true {
                 store.noteVerified()
             } else {
+                // The log is ahead of the watch, or silent: the watch may have missed entries.
                 perform(follower.distrustWatch())
             }
         }
@@ -184,6 +185,7 @@ package actor ClusterNode {
     private func look(within time: Duration) async -> Bool? {
         let began = now()
         let answer = await ask(within: time)
+        // After missed answers callers no longer wait; see `isCurrent`.
         if answer == true { looks.silence.answered() } else { looks.silence.missed(since: began, now: now()) }
         return answer
     }
@@ -239,6 +241,7 @@ package actor ClusterNode {
     }
 
     private func check() async {
+        // A replica that is not verified cannot be compared with one head: it has to read.
         guard let logMetadata = follower.logMetadata, follower.isReady || logMetadata.isFrozen else {
             return perform(looks.checks.answered(.behind, now: now()))
         }
@@ -280,6 +283,7 @@ package actor ClusterNode {
             }
         case .caughtUp(let tickets, let isDone): for ticket in tickets { answer(ticket, isDone) }
         case .retry:
+            // A store that cannot apply sets the pace; otherwise the log's silence does.
             let pause = applyStall.pause(&random) ?? reach.backoff.next(&random)
             work.begin { node in
                 // Cancelled: what follows is no longer begun.

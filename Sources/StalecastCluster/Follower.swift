@@ -219,6 +219,7 @@ package struct Follower: Sendable {
         case .failure(let error): reads.limit.failed(error)
         case .success(let page): reads.limit.succeeded(page)
         }
+        // The replica was doubted after this read began: it may have read the log of before.
         guard read.doubts == doubts else { return readAgain() }
         switch result {
         case .failure(let error):
@@ -292,6 +293,7 @@ package struct Follower: Sendable {
             reads.present = nil
             return take(result, of: read)
         }
+        // Nothing is applied beside a read that settles a doubt: its page is compared with this head.
         if !pending.isEmpty, reads.present.map({ $0.isForTickets && !needsRead }) ?? true {
             work = .applying(count: pending.count)
             return [.apply(pending)]
@@ -351,6 +353,7 @@ package struct Follower: Sendable {
             needsRead = true
             return step()
         }
+        // The log ends at an entry that this replica never had: another history has begun.
         guard isKnown(page.head) || read.heads.contains(page.head) else { return renew(page) }
         isVerified = true
         if !isWhole { extent = .partial(until: page.head.sequence) }

@@ -54,6 +54,7 @@ extension LogEntry {
     ///
     /// - Throws: ``LogError/unreadable(_:)`` when they are not what the key says.
     package static func content(_ key: ContentKey, from chunks: [[UInt8]]) throws(LogError) -> [UInt8] {
+        // The digest shows pieces that were exchanged or damaged.
         guard chunks.count == key.chunks, let content = Zlib.unpacked(chunks.flatMap(\.self), size: key.size),
             digest(content) == key.digest
         else { throw .unreadable("the content \(key.digest) is not what its entry says") }
@@ -68,6 +69,7 @@ extension LogEntry {
     }
 
     private static func content(_ head: JSONValue, _ rest: [UInt8], isStep: Bool) -> Content? {
+        // A step of a release has no content: what follows its line is damage.
         if isStep, head["sha256"] == nil { return rest.isEmpty ? .absent : nil }
         guard let digest = head["sha256"]?.string, digest.utf8.count == 64, let size = head["size"]?.int64,
             let size = Int(exactly: size), (0...maxContent).contains(size)

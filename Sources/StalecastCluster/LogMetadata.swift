@@ -121,6 +121,7 @@ package struct LogMetadata: Sendable, Hashable {
     /// LogMetadata with these rules for a history that does not continue the one before.
     package func renewed(_ epoch: Epoch) -> LogMetadata {
         var logMetadata = LogMetadata(epoch: epoch)
+        // Takes members over that this program does not know.
         logMetadata.document = document
         logMetadata.document["epoch"] = .string(epoch.description)
         return logMetadata

@@ -118,6 +118,7 @@ package struct Proposer: Sendable {
             phase = .appending(draft)
             return .append(draft)
         case .refused where hasCaughtUp: return end(.refused)
+        // Catching up did not help; what is left is to wait.
         case .unready where wasUnready: return pause(limits.retryPause, then: nil)
         case .refused, .unready:
             // The replica of a node that is ready is ahead of what its follower knows for a moment at a time.
@@ -130,6 +131,7 @@ package struct Proposer: Sendable {
     /// - Parameter isDone: false when the log could not be read to its end.
     package mutating func caughtUp(_ isDone: Bool, now: Duration) -> Action? {
         guard case .catchingUp(let draft) = phase else { return nil }
+        // This draft may still land, so the log is asked again for this one and no other.
         if let draft { return pause(againPause, then: draft) }
         if isLate(now) { return end(.notCommitted) }
         guard isDone else { return pause(limits.retryPause, then: nil) }
@@ -148,6 +150,7 @@ package struct Proposer: Sendable {
             // Of two nodes that propose under one key, one has the entry; the log says which.
             return landed(Draft(entry: entry, logMetadata: draft.logMetadata))
         case .success(.taken), .success(.superseded): return startOver(now, &chance)
+        // Certain: nothing is in the entry's place, and the log takes no entry of a former owner.
         case .success(.deposed):
             isUncertain = false
             return hasAnswered ? resolve(false) : end(.refused)
@@ -206,6 +209,7 @@ package struct Proposer: Sendable {
     /// Answers with what is certain while the log has said nothing.
     private mutating func answerInDoubt() -> Action {
         switch phase {
+        // The draft is in the log, or on its way there.
         case .applying, .appending: break
         case _ where isUncertain: break
         default: return end(.notCommitted)
@@ -227,6 +231,7 @@ package struct Proposer: Sendable {
         isUncertain = false
         if hasAnswered { return resolve(false) }
         losses += 1
+        // The winner's entry is on its way here. After more losses a random pause ends the race.
         guard losses >= 3 else {
             phase = .catchingUp(then: nil)
             return .catchUp
@@ -235,6 +240,7 @@ package struct Proposer: Sendable {
     }
 
     private mutating func again(_ draft: Draft, _ now: Duration) -> Action {
+        // No call can have had an effect, so the answer is certain.
         if !isUncertain, isLate(now) { return hasAnswered ? resolve(false) : end(.notCommitted) }
         return pause(againPause, then: draft)
     }

@@ -55,6 +55,7 @@ enum BackupFile {
 
     /// Adds `copies` to the backup at `path`, and the checksum of all of it.
     static func attach(_ copies: [(name: String, path: String)], to path: String, madeAt: Timestamp) throws {
+        // The checksum is written into the finished file, in place of these bytes.
         let placeholder = BackupChecksum.placeholder()
         let queue = try DatabaseQueue(path: path)
         try queue.write { db in
@@ -77,6 +78,7 @@ enum BackupFile {
         try FileOperation.remove(copy)
         try FileOperation.createEmpty(copy)
         let queue = try DatabaseInspection.readOnlyQueue(source)
+        // Reads one snapshot, so the daemon may write meanwhile.
         try queue.unsafeRead { try $0.execute(sql: "VACUUM INTO ?", arguments: [copy]) }
         try queue.close()
         guard FileOperation.size(copy) ?? 0 <= maxAttachment else {

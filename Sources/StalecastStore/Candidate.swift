@@ -172,6 +172,7 @@ struct NextVersion {
             if !approval.allowsOwn, approval.by.principal == proposal.author.principal {
                 throw StoreError.ownProposal(approval.number)
             }
+            // A version that came after the proposal makes it stale.
             try Self.check(.etag(proposal.baseETag), against: current, projectNumber: projectNumber)
             let metadata = VersionMetadata(
                 number: try nextNumber(), updateTime: now, updateUser: proposal.author.user(approvedBy: approval.by),
@@ -187,6 +188,7 @@ struct NextVersion {
         _ precondition: Publish.Precondition, against current: StoredVersion?, projectNumber: UInt64
     ) throws(StoreError) {
         guard case .etag(let etag) = precondition else { return }
+        // An empty scope has the ETag of version 0.
         let found = current?.etag ?? TemplateETag.of(project: projectNumber, version: 0)
         guard etag == found else {
             throw .versionMismatch(expected: TemplateETag.version(in: etag), found: current?.version ?? 0)

@@ -40,6 +40,7 @@ final class HighWaterMark: Sendable {
         self.path = path
         descriptor = file
         let slots = (0..<2).compactMap { Self.readSlot($0, of: file) }
+        // A slot that was torn has a wrong checksum, and is not among them.
         let newest = slots.max { $0.generation < $1.generation }
         found = newest.map { .mark($0.reading) } ?? (isNew ? .missing : .damaged)
         generation = Mutex(newest?.generation ?? 0)

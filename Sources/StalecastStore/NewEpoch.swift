@@ -47,6 +47,7 @@ extension TemplateStore {
                 try db.execute(sql: "UPDATE store SET epoch = ?", arguments: [epoch.description])
             }
             try database.close()
+            // After the database: a mark of the old epoch makes the next start mint one once more.
             try mark.establish(.init(epoch: epoch, head: head))
             try FileOperation.giveToOwner(
                 of: directory.path,

@@ -151,6 +151,7 @@ enum ProposalTable {
         let created: Int64 = row["createTime"]
         // A state that this program does not know cannot be approved.
         let stored = Proposal.State(rawValue: row["state"]) ?? .expired
+        // A proposal expires by its age, also before its row says so.
         return Proposal(
             try JSONValue.parse((row["record"] as String).utf8), scope: scope, number: row["number"],
             state: stored == .open && created <= oldest(now) ? .expired : stored,

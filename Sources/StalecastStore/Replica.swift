@@ -127,6 +127,7 @@ enum ReplicaTable {
 
     /// Notes what left the log: ``removed(appliedBefore:limit:_:)`` names it no more. Forgets old entries.
     static func noteRemoved(_ sequences: [CommitSequence], of head: CommitSequence, _ db: Database) throws {
+        // The largest time hides them from `removed`, which looks for old entries.
         for sequence in sequences {
             try db.execute(
                 sql: "UPDATE publish SET appliedAt = ? WHERE sequence = ?", arguments: [Int64.max, Int64(sequence)])

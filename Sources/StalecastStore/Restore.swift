@@ -78,6 +78,7 @@ extension TemplateStore {
         var known: CommitSequence = 0
         if own.0 == mark.epoch { known = own.1 }
         if let replaced, replaced.mark.epoch == mark.epoch { known = max(known, replaced.mark.head) }
+        // Each commit that cannot be read may have given a number to any scope.
         if mark.head > known { floors.raise(by: mark.head - known) }
         return replaced != nil || mark.head > 0
     }
@@ -111,6 +112,7 @@ extension TemplateStore {
         where parts.contains(where: { part.hasSuffix("/" + $0) }) || !FileOperation.exists(part) {
             _ = try setAside(part, suffix)
         }
+        // A crash after this leaves no database under its name, and a start refuses.
         try FileOperation.synchronize(directory.path)
         for part in parts { try moveIn(directory.path + "/" + part) }
         try moveIn(directory.database)
@@ -171,6 +173,7 @@ extension TemplateStore {
             try db.execute(sql: "UPDATE store SET epoch = ?", arguments: [epoch.description])
             return try Int64.fetchOne(db, sql: "SELECT head FROM store") ?? 0
         }
+        // The dropped attachments would keep their pages in the file.
         try copy.vacuum()
         try copy.close()
         try FileOperation.synchronize(directory.unfinished)

@@ -24,6 +24,8 @@ struct Retention: Sendable {
     func apply(to scope: Scope?, now: Timestamp?, limit: Int, _ db: Database) throws -> Int {
         let cutoff = now.map { $0.microseconds.subtractingReportingOverflow(maxAgeMicroseconds) }
         let oldest = cutoff.map { $0.overflow ? Int64.min : $0.partialValue } ?? .min
+        // `counted` is the lowest number among the newest `maxVersions`, `aged` the version that was active at the
+        // cutoff or the one before the newest. Versions below either go, unless a release is based on them.
         try db.run(
             """
             DELETE FROM version WHERE rowid IN (
@@ -89,6 +91,7 @@ struct ClockWitness: Sendable {
     mutating func begin(_ db: Database, _ retention: Retention, now: Timestamp) throws {
         guard last == nil else { return }
         let step = max(retention.maxAgeMicroseconds, Self.believable)
+        // Time between stored versions counts as passed only behind the newest long step.
         let row = try Row.fetchOne(
             db,
             sql: """

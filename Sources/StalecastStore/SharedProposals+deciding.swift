@@ -30,6 +30,7 @@ extension SharedProposals: ProposalStorage {
             proposal.approvingSince = now
         }
         var approval = approval
+        // All nodes use this key, so the proposal becomes one version at most.
         approval.key = claimed.approvalKey
         do throws(StoreError) {
             return try await store.commit(.approve(approval))
@@ -51,6 +52,7 @@ extension SharedProposals: ProposalStorage {
     func reject(
         _ number: Int64, of scope: Scope, by person: Proposal.Person, reason: String
     ) async throws(StoreError) {
+        // An approval whose outcome was unknown may have landed.
         try await mustNotBePublished(number, of: scope)
         let now = store.configuration.now()
         _ = try await change(number, of: scope) { proposal throws(StoreError) in

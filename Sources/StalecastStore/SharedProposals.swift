@@ -42,6 +42,7 @@ package final class SharedProposals: Sendable {
         let packed = Zlib.packed(content)
         let parts = Self.partsOf(packed.count)
         try mustHaveRoom(all(of: scope), for: parts)
+        // A place for each attempt: the parts of two nodes must not mix.
         let place = "\(scope)/\(Epoch.random())"
         do throws(StoreError) {
             try await putParts(packed, in: place)
@@ -93,6 +94,7 @@ package final class SharedProposals: Sendable {
         let proposal = edited.to.proposal
         guard proposal != edited.from.proposal else { return proposal }
         try await mirror(edited.to, content: edited.content)
+        // The content of a proposal that has ended is not needed any more.
         if proposal.state != .open { await removeParts(edited.from.parts, in: edited.from.place) }
         return proposal
     }

@@ -62,6 +62,7 @@ extension TemplateStore {
         do {
             if !beginEmpty { try refuseLoss(directory, mark) }
             try removeUnfinished(directory)
+            // Made under another name: a crash leaves no half database at its place.
             try FileOperation.createEmpty(directory.unfinished)
             try Schema.create(at: directory.unfinished, epoch: epoch ?? .random())
             try FileOperation.synchronize(directory.unfinished)
@@ -157,6 +158,7 @@ extension TemplateStore {
             try mark.establish(.init(epoch: epoch, head: head))
             return (epoch, head, false)
         }
+        // Clients hold numbers of the lost store: the new one goes on above them.
         if isNew, case .mark(let lost) = mark.found {
             try database.write { try numbersGivenAway(.mark(lost), epoch, head, $0).write($0) }
         }

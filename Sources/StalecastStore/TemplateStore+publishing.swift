@@ -64,6 +64,7 @@ extension TemplateStore {
             state.withLock { $0.figures.count(refusal) }
             throw refusal
         }
+        // The versions of a replica get their numbers from the shared log.
         if let authority {
             defer { state.withLock { $0.leave() } }
             do throws(StoreError) {
@@ -83,6 +84,7 @@ extension TemplateStore {
             }
             // A publish that runs on the writer commits at once, and takes along what waits for the writer's turn.
             let isDone = connection.writer.doIfCurrent { self.commitQueued($0) }
+            // Only the first publish that waits asks for a turn, which takes the others along.
             if isFirst, !isDone { connection.inTurn { self.commitQueued($0) } }
         }
         return try result.get()
@@ -201,8 +203,10 @@ extension TemplateStore {
             try db.run("BEGIN IMMEDIATE TRANSACTION")
             var ends = WriterEnds(currentTemplates)
             let head = ends.head
+            // First of all, so that a foreign writer is noticed before anything is written.
             try moveHead(from: head, to: head + UInt64(batch.count), db)
             let made = try batch.map { try append($0, &ends, db) }
+            // All candidates were refused.
             guard ends.head > head else {
                 rollBack(db)
                 return made
@@ -211,8 +215,10 @@ extension TemplateStore {
             if ends.head < head + UInt64(batch.count) {
                 try moveHead(from: head + UInt64(batch.count), to: ends.head, db)
             }
+            // Their lines are durable, and this commit is synchronised in any case.
             let removable = state.withLock(\.auditBacklog.removable)
             try AuditTable.remove(removable, db)
+            // An error after this may mean that the commit is on the disk.
             stage = .committing
             try db.run("COMMIT TRANSACTION")
             state.withLock { $0.auditBacklog.removed(removable.count) }
@@ -238,6 +244,7 @@ extension TemplateStore {
         } catch let refusal as StoreError {
             return .failure(refusal)
         }
+        // Fails only if the database has a version that memory does not know.
         guard try VersionTable.append(version, after: ends[scope]?.version ?? 0, db) else { throw foreignWrite() }
         if let audit = publish.audit { try AuditTable.add(audit, of: version, db) }
         if case .approve(let approval) = candidate {

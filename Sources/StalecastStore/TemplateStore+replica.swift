@@ -31,6 +31,7 @@ extension TemplateStore {
         }
         let release = release(of: scope)
         let last = [current?.metadata.updateTime, release?.events.last?.at].compactMap(\.self).max()
+        // The clocks of nodes differ: the time must pass the scope's last one.
         let least = last?.microseconds.addingReportingOverflow(1).partialValue ?? .min
         let now = Timestamp(microseconds: max(configuration.now().microseconds, least))
         if case .release(let change) = candidate {
@@ -64,6 +65,7 @@ extension TemplateStore {
             do {
                 versions.append(
                     try version.content.map { content in
+                        // Parsed before the writer's turn, which other work waits for.
                         let template = try Template(stored: JSONValue.parse(content))
                         return StoredVersion(
                             change: version.change, template: template, content: content,
@@ -99,6 +101,7 @@ extension TemplateStore {
                     throw StoreError.unavailable("entry \(shared.change.sequence) of the log came again")
                 }
                 head = shared.change.sequence
+                // The log's order counts: the number of the version before is not compared.
                 if let version { _ = try VersionTable.append(version, after: nil, db) }
                 let now = configuration.now()
                 try ReplicaTable.note(shared, at: now, db)
@@ -133,6 +136,7 @@ extension TemplateStore {
             let (handler, releaseHandler) = state.withLock { state in
                 if let version = arrival.version {
                     let isRollback = version.metadata.updateType == .rollback
+                    // The removals of the transaction are counted once.
                     state.committed(isRollback: isRollback, removed: number == 0 ? removed : 0, took: took)
                 }
                 return (state.commitHandler, state.releaseHandler)

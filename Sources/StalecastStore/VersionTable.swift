@@ -79,6 +79,7 @@ enum VersionTable {
     static func page(of scope: Scope, _ query: VersionQuery, _ db: Database) throws -> VersionQuery.Page {
         let size = min(max(query.pageSize, 1), 300)
         let newest = min(query.startingAt?.rawValue ?? .max, query.endVersion?.rawValue ?? .max)
+        // The end is exclusive, and times are whole microseconds.
         let end = query.endTime.map { $0.microseconds.subtractingReportingOverflow(1) }
         let rows = try Row.fetchAll(
             db,

@@ -74,11 +74,13 @@ struct WriteAheadBuffer {
     private mutating func write(
         _ new: UnsafeRawPointer, _ size: Int, at place: sqlite3_int64, _ file: UnsafeMutablePointer<sqlite3_file>?
     ) -> Int32 {
+        // Only bytes that follow the collected ones are added to them.
         if place != offset + sqlite3_int64(count) || count + size > Self.capacity {
             let code = flush(file)
             if code != SQLITE_OK { return code }
             offset = place
         }
+        // Too large to collect; everything before it has been written above.
         guard size <= Self.capacity else { return original.pointee.xWrite(file, new, Int32(size), place) }
         (bytes + count).copyMemory(from: new, byteCount: size)
         count += size

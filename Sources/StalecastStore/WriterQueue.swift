@@ -29,6 +29,7 @@ package final class WriterQueue: TaskExecutor {
 
     package func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
+        // By way of the queue below GRDB's own, as all work that takes its turn.
         queue.async {
             self.pool.asyncWriteWithoutTransaction { _ in
                 self.runner.store(pthread_self(), ordering: .relaxed)
@@ -43,6 +44,7 @@ package final class WriterQueue: TaskExecutor {
     /// - Returns: false when it does not, and nothing was done.
     func doIfCurrent(_ work: (Database) -> Void) -> Bool {
         guard runner.load(ordering: .relaxed) == pthread_self() else { return false }
+        // The job runs inside an access to the writer, where GRDB's ordinary writes trap.
         pool.unsafeReentrantWrite(work)
         return true
     }

@@ -107,6 +107,7 @@ package struct ConnectionState: Sendable {
     package mutating func take(_ bytes: UnsafeRawBufferPointer, at now: UInt64) -> Take {
         switch phase {
         case .head(let before):
+            // The first byte of a head starts its time, and later ones do not extend it.
             if deadline?.cause != .head { arm(limits.headTimeout, .head, now) }
             let count = frame.extent(of: bytes)
             guard before + count <= limits.maxHeadBytes else { return .refuse(.headTooLarge) }
@@ -116,6 +117,7 @@ package struct ConnectionState: Sendable {
         case .body(let received, _, _):
             let before = frame.overhead
             let count = frame.extent(of: bytes)
+            // Chunk sizes and trailers are not content.
             let content = received + count - (frame.overhead - before)
             // A chunk of one byte has five beside it.
             guard frame.overhead <= limits.maxHeadBytes + 8 * content else {
@@ -216,6 +218,7 @@ package struct ConnectionState: Sendable {
             }
             phase = .head(bytes: 0)
             frame = RequestFrame()
+            // The next request is not read before this answer is: answers would pile up here.
             if unwritten > 0 {
                 phase = .blocked
                 awaitWriting(unwritten, now)
@@ -284,6 +287,7 @@ package struct ConnectionState: Sendable {
         deadline = nil
         switch due.cause {
         case .head:
+            // Without a byte of a request there is nothing to answer.
             if case .head(bytes: 0) = phase { return .close(.headTimeout) }
             return .refuse(.headTimeout, .headTimeout)
         case .body: return .refuse(.bodyTimeout, .bodyTimeout)

@@ -97,6 +97,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
 
     /// Gives the parser what may be parsed now.
     private func pump() {
+        // An answer may lead back here; the running loop goes on with the rest.
         if input.isPumping { return }
         input.isPumping = true
         defer { input.isPumping = false }
@@ -147,11 +148,13 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
             exchange.head = head
             let limit: Int
             do throws(GoogleError) { limit = try handler.admit(head) } catch {
+                // The body of a refused request is not read, so the connection ends.
                 if head.framing != .none { return refuse(error, nil) }
                 exchange.denied = error
                 limit = 0
             }
             if let error = state.received(head, bodyLimit: limit, at: now) { throw error }
+            // A body that has come already needs no invitation.
             if head.expectsContinue, input.waiting.readableBytes == 0 { write(Self.goOn) }
         } catch {
             refuse(error, .badRequest)
@@ -172,6 +175,7 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
         guard let error = error as? HTTPParserError else { return close() }
         switch error {
         case .headerOverflow: refuse(.headTooLarge, .badRequest)
+        // The parser knows some methods only; another well-formed one is answered 501.
         case .invalidMethod where state.isHTTP && RequestHead.beginsWell(input.parsing.readableBytesView):
             refuse(.unknownMethod, .badRequest)
         default: refuse(.notHTTP, .badRequest)

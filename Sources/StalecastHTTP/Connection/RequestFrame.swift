@@ -79,6 +79,7 @@ struct RequestFrame: Sendable {
             if length == 0, byte == 0x0D || byte == 0x0A { continue }
             if byte == 0x0A {
                 isForeign = Self.isForeign(tail)
+                // `TTP/1.1` or `TTP/1.0` and a carriage return.
                 isHTTP = tail == 0x5454_502F_312E_310D || tail == 0x5454_502F_312E_300D
                 part = .fields(tail: UInt32(truncatingIfNeeded: tail << 8 | 0x0A))
                 return index
@@ -93,12 +94,14 @@ struct RequestFrame: Sendable {
     /// Whether a request line that ends so is of `RTSP/x.y` or `ICE/x.y`, which the parser takes for HTTP.
     private static func isForeign(_ tail: UInt64) -> Bool {
         let protocolName = tail >> 32
+        // `TSP/` and `ICE/`.
         return protocolName == 0x5453_502F || protocolName == 0x4943_452F
     }
 
     /// Looks for an empty line, four bytes at a time where there is none.
     private mutating func scanFields(_ bytes: UnsafeRawBufferPointer, _ start: Int, _ tail: UInt32) -> Int {
         var (index, tail) = (start, tail)
+        // The empty line may have begun in the bytes before: three more complete it.
         let whole = min(bytes.count, start + 3)
         while index < whole {
             tail = tail << 8 | UInt32(bytes[index])
@@ -113,6 +116,7 @@ struct RequestFrame: Sendable {
                 }
                 index += 2
             case 0x0D: index += 1
+            // No byte of `\r\n\r\n`: the next one that can end it is four bytes on.
             default: index += 4
             }
         }
@@ -147,6 +151,7 @@ struct RequestFrame: Sendable {
         case 0x0A: sizeEnded(size)
         case 0x0D, UInt8(ascii: ";"), 0x20, 0x09: part = .chunkExtension(size)
         default:
+            // 15 hexadecimal digits fit an `Int`.
             guard let digit = PercentEncoding.hexDigit(byte), digits < 15 else { return isBroken = true }
             part = .chunkSize(size << 4 | Int(digit), digits: digits + 1)
         }

@@ -79,6 +79,7 @@ package struct RequestHead: Sendable {
         let (target, authority) = try Self.target(head)
         try Self.check(fields, hasHTTP11Rules, authority, rule)
         (path, query) = Self.split(target)
+        // An HTTP/1.0 connection and a stream of HTTP/2 end with their answer.
         keepsAlive = isHTTP11 && !fields.closes
         expectsContinue = isHTTP11 && fields.expectsContinue && framing != .none
     }

@@ -49,6 +49,7 @@ package struct FrameBudget: Sendable {
                 index = bytes.index(index, offsetBy: count)
                 continue
             }
+            // The byte between the two has the flags, which cost nothing.
             if headerSeen < 4 { header = header << 8 | UInt32(bytes[index]) }
             if headerSeen > 4 { stream = stream << 8 | UInt32(bytes[index]) }
             headerSeen += 1

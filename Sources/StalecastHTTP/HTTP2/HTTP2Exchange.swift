@@ -56,6 +56,7 @@ final class HTTP2Exchange: ChannelDuplexHandler {
                     return
                 }
             } else if isChunked {
+                // Trailers end the request, and their fields are dropped.
                 bytes.writeStaticString("0\r\n\r\n")
             }
         case .data(let frame):
@@ -137,6 +138,7 @@ enum RequestText {
         guard let method = headers.first(name: ":method"), RequestHead.isToken(method.utf8) else {
             throw .malformed("The request's method is not a token.")
         }
+        // CONNECT has no path (RFC 9113 §8.5).
         guard let target = headers.first(name: ":path") ?? headers.first(name: ":authority"),
             target.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F })
         else { throw .malformed("The request's target must be percent-encoded ASCII.") }
@@ -207,6 +209,7 @@ enum ResponseText {
             }
             guard let colon = line.firstIndex(of: 0x3A) else { return nil }
             let name = text(line[..<colon]).lowercased()
+            // Frames say both, and the fields are forbidden (RFC 9113 §8.2.2).
             guard name != "connection", name != "transfer-encoding" else { continue }
             headers.add(name: name, value: text(trimmed(line[(colon + 1)...])))
         }

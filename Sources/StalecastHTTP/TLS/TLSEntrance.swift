@@ -74,6 +74,7 @@ final class TLSEntrance: ChannelInboundHandler, RemovableChannelHandler, LoopMem
         guard first == Self.handshakeRecord else { return refusePlain(context) }
         phase = .waiting
         if loop.handshakes.enter(self, at: NIODeadline.now().uptimeNanoseconds) { return begin() }
+        // TCP holds the client back until the handshake has a place.
         setReading(false)
     }
 
@@ -147,6 +148,7 @@ final class TLSEntrance: ChannelInboundHandler, RemovableChannelHandler, LoopMem
         phase = .over
         // A client that goes away during the handshake has failed it.
         if let outcome = outcome ?? (wasShaking ? .failed : nil) { tls.count(outcome) }
+        // Frees the place, and the next client takes it.
         loop.handshakes.leave(self)
         loop.remove(self)
         loop.seatNext()

@@ -129,6 +129,7 @@ final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler, @unchecke
         session.shrink(received: received, sent: 0)
         let isClean = inputEnded && session.hasHeardGoodbye
         if text.readableBytes > 0 { context.fireChannelRead(wrapInboundOut(text)) }
+        // The handlers behind may have closed or detached the connection just now.
         guard inputEnded, case .open = phase else { return }
         if isClean { return context.fireUserInboundEventTriggered(ChannelEvent.inputClosed) }
         phase = .over

@@ -29,6 +29,7 @@ package final class TLSRecordCipher {
     /// - Returns: its length with the header; 0 when the cipher fails.
     func seal(_ type: Content, _ bytes: UnsafeRawPointer, _ count: Int, at offset: Int, _ key: RecordKey) -> Int {
         let header = record + offset
+        // The type is sealed behind the text; the header always claims application data (RFC 8446 §5.2).
         let length = count + 1 + Self.tagBytes
         header.storeBytes(of: Content.applicationData.rawValue, as: UInt8.self)
         header.storeBytes(of: UInt16(0x0303).bigEndian, toByteOffset: 1, as: UInt16.self)
@@ -83,6 +84,7 @@ package final class TLSRecordCipher {
         defer { EVP_AEAD_CTX_cleanup(cipher) }
         let isDone = withUnsafeTemporaryAllocation(of: UInt8.self, capacity: Suite.ivBytes) { nonce in
             UnsafeMutableRawPointer(nonce.baseAddress!).copyMemory(from: key.iv, byteCount: Suite.ivBytes)
+            // The sequence number has 64 bits; the upper half is zero here.
             for place in 0..<4 {
                 nonce[Suite.ivBytes - 1 - place] ^= UInt8(truncatingIfNeeded: key.number >> (8 * place))
             }

@@ -93,6 +93,7 @@ package struct TLSRecords: @unchecked Sendable {
             case .blocked: return 0
             case .dead: return -1
             case .all(let text):
+                // The caller gives the bytes of that record again; fewer means that it lost count.
                 guard text <= count else { return -1 }
                 taken = text
             }
@@ -164,6 +165,7 @@ package struct TLSRecords: @unchecked Sendable {
             state.pointee.written = 0
             state.pointee.owesKeyUpdate = false
         }
+        // A record of ours between them: the client may change keys again.
         state.pointee.keyUpdates = 0
         let own = sealOne(type, bytes, count, recordCipher, at: length)
         return own > 0 ? length + own : 0

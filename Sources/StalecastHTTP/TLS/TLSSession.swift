@@ -103,6 +103,7 @@ package struct TLSSession: @unchecked Sendable {
     // MARK: Over memory
 
     func useMemory() {
+        // Bytes that were read ahead from the socket go along.
         let unread = TLSSocket.of(raw)?.unread ?? []
         SSL_set0_rbio(raw, BIO_new(BIO_s_mem()))
         SSL_set0_wbio(raw, BIO_new(BIO_s_mem()))

@@ -50,6 +50,7 @@ extension Release {
     /// Goes on; the time of the stage starts over.
     package mutating func resume(at now: Timestamp, by author: String, reason: String? = nil) throws(Refusal) {
         try require([.paused])
+        // The share that was told says in which state it was paused.
         state = told == 0 ? .pending : told < Percentage.whole ? .ramping : .baking
         since = told == 0 ? nil : now
         note(.resumed, at: now, by: author, reason)

@@ -57,6 +57,7 @@ package struct CompiledTemplate: Sendable {
 
     func outcome(_ evaluation: inout Evaluation) -> ConditionOutcome {
         var outcome = ConditionOutcome(conditions: conditions.count, managedValues: managedValues.count)
+        // A condition that no parameter uses cannot change the answer.
         for index in usedConditions where conditions[index].isTrue(in: &evaluation) { outcome.setTrue(index) }
         // Draws do not change which conditions are true.
         let decided = outcome
@@ -71,6 +72,7 @@ package struct CompiledTemplate: Sendable {
         into outcome: inout ConditionOutcome
     ) {
         parameter.offer(conditions) { value in
+            // True ends the search at this value; a skipped value gives way to the next.
             guard case .managed(let place) = value else {
                 if case .skipped = value { return false }
                 return true
@@ -161,10 +163,12 @@ extension CompiledTemplate {
                 type = parameter.effectiveType
                 var values: [(condition: Int, value: CompiledTemplate.Parameter.Value)] = []
                 for (name, value) in parameter.conditionalValues {
+                    // The value of a condition that does not exist is never delivered.
                     guard let place = places[name] else { continue }
                     usedConditions.insert(place)
                     values.append((place, compiled(value)))
                 }
+                // The order of conditions is their priority; values are stored in any order.
                 values.sort { $0.condition < $1.condition }
                 return CompiledTemplate.Parameter(
                     key: key, conditionalValues: values, defaultValue: parameter.defaultValue.map { compiled($0) })

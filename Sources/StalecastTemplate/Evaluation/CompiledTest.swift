@@ -68,6 +68,7 @@ extension CompiledTemplate {
 
         /// The place of `test`.
         mutating func place(of test: ConditionExpression.Test) -> Int {
+            // Equal tests of several conditions share a place: each is evaluated once for a request.
             if let place = testPlaces[test] { return place }
             let compiled = compiled(test)
             testPlaces[test] = tests.count
@@ -155,6 +156,7 @@ extension CompiledTemplate {
             case .matches:
                 do {
                     var patterns: [Pattern] = []
+                    // One pattern that cannot be compiled makes the whole test false.
                     for value in values { patterns.append(try Pattern(parsing: value)) }
                     return .attributeText(attribute, .matches(patterns))
                 } catch {
@@ -174,6 +176,7 @@ extension CompiledTemplate {
         private func compiled(now comparison: ConditionExpression.Comparison, _ moment: LocalMoment)
             -> CompiledTemplate.Test
         {
+            // Without a zone the moment depends on the device: it becomes an instant at evaluation.
             guard let name = moment.zone else { return .localNow(comparison, moment) }
             guard let zone = ZoneTable.zone(name) else { return .impossible("there is no time zone '\(name.shown)'") }
             return .now(comparison, moment.instant(in: zone))

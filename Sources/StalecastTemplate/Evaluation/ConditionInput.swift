@@ -22,6 +22,7 @@ extension CompiledTemplate {
     ) -> [ConditionInput]? {
         if hasManagedValues { return nil }
         var inputs: [ConditionInput] = []
+        // Sorted, because the order of a set differs from run to run.
         for test in Set(conditions.flatMap(\.tests)).sorted() {
             guard let read = input(of: compiler.tests[test], compiler) else { return nil }
             for input in read where !inputs.contains(input) { inputs.append(input) }
@@ -33,6 +34,7 @@ extension CompiledTemplate {
     private static func input(of test: Test, _ compiler: TestCompiler) -> [ConditionInput]? {
         switch test {
         case .constant, .impossible, .set, .text(.operatingSystemAndVersion, _, _), .text(.browserAndVersion, _, _): []
+        // A client states its platform, or it is read from the app id.
         case .platform: [.appID, .platform]
         case .text(.appID, _, _): [.appID]
         case .country: [.country]

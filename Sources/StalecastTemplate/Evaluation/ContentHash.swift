@@ -47,6 +47,7 @@ struct PolynomialHash: Sendable {
 
     private static func product(_ a: UInt64, _ b: UInt64) -> UInt64 {
         let (high, low) = a.multipliedFullWidth(by: b)
+        // 2^61 is 1 modulo the prime: the bits above 61 are added to those below.
         return reduced((low & prime) + (high << 3 | low >> 61))
     }
 

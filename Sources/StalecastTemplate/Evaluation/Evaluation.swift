@@ -102,6 +102,7 @@ extension Evaluation {
         case .attributeNumber(let place, let comparison, let number):
             return reading(place).number.map { comparison.holds($0, number) } ?? false
         case .attributeVersion(let place, let comparison, let version, let maxSegments):
+            // A version with more segments than Firebase allows in a signal makes the test false.
             guard let found = reading(place).version, found.segmentCount <= maxSegments ?? .max else { return false }
             return comparison.holds(found, version)
         case .set(let attribute, let setOperator, let names): return decides(setOperator, attribute, names)
@@ -127,6 +128,7 @@ extension Evaluation {
         guard let text = reading.text else { return false }
         switch test {
         case .contains(let sought, let isNegated):
+            // A search takes about half a step for each byte of the text.
             guard budget.affords(sought.count * (1 + text.bytes.count / 2)) else { return false }
             return sought.contains { $0.isFound(in: text) } != isNegated
         case .isOne(let texts, let trimming): return texts.contains(trimming ? reading.trimmed ?? text : text)
@@ -203,6 +205,7 @@ struct LocalNow {
         self.zone = zone
         let seconds = Double(now.microseconds) / 1_000_000
         let offset = zone.secondsFromGMT(for: Date(timeIntervalSince1970: seconds))
+        // Rounded down, because truncation before 1970 would give the next second.
         localSeconds = Int64(seconds.rounded(.down)) + Int64(offset)
     }
 
@@ -212,6 +215,7 @@ struct LocalNow {
     {
         let distance = localSeconds - moment.secondsAsUTC
         if abs(distance) > 2 * 86_400 { return comparison.holds(distance, 0) }
+        // Asking Foundation for offsets costs as much as 200 steps.
         return budget.affords(200) && comparison.holds(now, moment.instant(in: zone))
     }
 }

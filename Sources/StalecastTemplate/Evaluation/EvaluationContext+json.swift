@@ -46,6 +46,7 @@ extension EvaluationContext {
             return
         }
         if Self.unreadTexts.contains(name) {
+            // Its type is checked all the same: a wrong one is an error of the client.
             _ = try Self.text(value, spelled)
             return
         }

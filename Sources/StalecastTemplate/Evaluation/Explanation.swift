@@ -86,6 +86,7 @@ extension CompiledTemplate {
         var evaluation = Evaluation(compiler, context: context)
         let outcome = outcome(&evaluation)
         let conditions = conditions.map { condition in
+            // `outcome` has left out the conditions that no parameter uses.
             let isMatched = condition.isTrue(in: &evaluation)
             let tests = condition.tests.map { evaluation.explain($0) }
             return Explanation.Condition(

@@ -65,6 +65,7 @@ extension CompiledTemplate {
         var resolutions: [FlagResolution] = []
         for (place, value) in parameter.conditionalValues {
             let isDrawn = compiler.drawsLots(conditions[place])
+            // A condition with `percent` draws instances, which OpenFeature calls a split.
             append(value, isDrawn ? .drawn : .matched, conditions[place].name, to: &resolutions)
         }
         if let value = parameter.defaultValue {

@@ -9,6 +9,7 @@ struct LanguageRange: Sendable {
         takesRegions = !tag.split(separator: UInt8(ascii: "-")).dropFirst().contains { part in
             let isAlphabetic = part.allSatisfy { (0x61...0x7A).contains($0) }
             let isNumeric = part.allSatisfy { (0x30...0x39).contains($0) }
+            // A region has two letters (ISO 3166-1) or three digits (UN M.49).
             return (part.count == 2 && isAlphabetic) || (part.count == 3 && isNumeric)
         }
     }
@@ -16,6 +17,7 @@ struct LanguageRange: Sendable {
     /// Whether it takes `language`, normalized.
     func takes(_ language: [UInt8]) -> Bool {
         guard language.starts(with: tag) else { return false }
+        // The next byte must begin a subtag: `en` must not take `eng`.
         return language.count == tag.count || (takesRegions && language[tag.count] == UInt8(ascii: "-"))
     }
 

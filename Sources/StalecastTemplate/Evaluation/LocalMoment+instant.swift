@@ -39,6 +39,7 @@ extension LocalMoment {
         // A day to either side is beyond any change of clocks: two offsets that differ have one between them.
         let before = offset(local - 86_400)
         let after = offset(local + 86_400)
+        // The moment lies after the change if only the later offset agrees with itself there.
         let isAfterChange = before != after && offset(local - before) != before && offset(local - after) == after
         return Timestamp(microseconds: (local - (isAfterChange ? after : before)) * 1_000_000)
     }

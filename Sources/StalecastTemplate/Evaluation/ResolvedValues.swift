@@ -72,6 +72,7 @@ extension ResolvedValues {
                 case .skipped: return false
                 case .managed(let place):
                     let choice = outcome.choice(place)
+                    // Noted before the value: a control group has no value, but clients report it.
                     participation.note(managedValues[place], choice, parameter.key)
                     guard let text = managedValues[place].text(choice) else { return false }
                     places.append(Place(key: key, text: text))

@@ -64,6 +64,7 @@ extension ConditionExpression.Test {
             Self.signal(name, textOperator.serverName, values)
         case .customSignalVersion(let name, let comparison, let literal):
             Self.signal(name, "SEMANTIC_VERSION_\(comparison.serverName)", [literal.withoutEmptySegments])
+        // Does not occur: the parser refuses these elements in a server template.
         case .appID, .operatingSystem, .appVersion, .appBuild, .userProperty, .audiences, .importedSegments, .country,
             .language, .installation, .firstOpen, .dateTime, .operatingSystemAndVersion, .browserAndVersion:
             ["false": [:]]

@@ -66,6 +66,7 @@ struct ExpressionLexer {
         case "'", "\"": return .text(try quoted(by: first))
         // The language has no arithmetic: a sign always begins a number.
         case "0"..."9", "+", "-": return .number(number())
+        // `.5` is a number, and in `app.version` the dot is punctuation.
         case ".": return isDigit(at: index + 1) ? .number(number()) : punctuation(first)
         case "(", ")", "[", "]", ",": return punctuation(first)
         case "<": return .comparison(skipPair("=") ? .lessOrEqual : .less)
@@ -89,6 +90,7 @@ struct ExpressionLexer {
         let start = index
         if bytes[index] == UInt8(ascii: "+") || bytes[index] == UInt8(ascii: "-") { index += 1 }
         while isDigit(at: index) { index += 1 }
+        // One dot is enough: versions with more are quoted.
         if index < bytes.count, bytes[index] == UInt8(ascii: ".") { index += 1 }
         while isDigit(at: index) { index += 1 }
         return String(decoding: bytes[start..<index], as: UTF8.self)

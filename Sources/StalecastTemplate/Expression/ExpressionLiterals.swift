@@ -33,6 +33,7 @@ package struct NumericLiteral: Sendable, Hashable {
         guard let whole = parts.first, whole.utf8.count <= 20, decimals.utf8.count <= 10,
             whole.utf8.count + decimals.utf8.count > 0,
             (whole + decimals).utf8.allSatisfy({ (0x30...0x39).contains($0) }),
+            // The zeros stand for a missing side, as in `.5` or `5.`.
             let magnitude = Double("0\(whole).\(decimals)0")
         else { return nil }
         self.text = text
@@ -53,6 +54,7 @@ package struct LocalMoment: Sendable, Hashable {
 
     /// nil when `text` is no such date, or one that no calendar has.
     package init?(_ text: String, zone: String?) {
+        // `d` stands for a digit, every other byte for itself.
         let shape = Array("dddd-dd-ddTdd:dd:dd".utf8)
         let bytes = Array(text.utf8)
         guard bytes.count == shape.count else { return nil }
@@ -97,6 +99,7 @@ extension ConditionExpression.PercentTest {
             whole.utf8.count + decimals.utf8.count > 0
         else { return nil }
         var value: UInt32 = 0
+        // With six decimals the digits are a number of millionths of a percent.
         let zeros = repeatElement(UInt8(ascii: "0"), count: 6 - decimals.utf8.count)
         for byte in Array(whole.utf8) + Array(decimals.utf8) + zeros {
             // One more digit behind ten million is above 100 %, or overflows a few digits later.

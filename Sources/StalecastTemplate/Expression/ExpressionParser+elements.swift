@@ -77,6 +77,7 @@ extension ExpressionParser {
 
     mutating func dateTimeTest() throws(ExpressionError) -> ConditionExpression.Test {
         let comparison = try momentComparison()
+        // `dateTime < dateTime('…')`: the second word begins the literal.
         try skipKeyword("dateTime")
         return .dateTime(comparison, try moment())
     }

@@ -36,6 +36,7 @@ struct ExpressionParser {
         }
         let start = token.start
         let end = lexer.index
+        // A token that starts where the one before ended has no blank before it.
         guard start > previousEnd, end < lexer.bytes.count, ExpressionLexer.isBlank(lexer.bytes[end]) else {
             throw error("'&&' needs a blank on both sides")
         }

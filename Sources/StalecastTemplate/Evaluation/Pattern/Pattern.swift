@@ -78,6 +78,7 @@ extension Pattern {
             var ends: [Int] = []
             for part in parts.dropLast() {
                 let split = program.count
+                // The first way is the next instruction; the other one is set when its place is known.
                 emit(.split, here + 1)
                 append(part)
                 ends.append(program.count)
@@ -90,6 +91,7 @@ extension Pattern {
         }
 
         private mutating func append(_ part: Pattern.Syntax, least: Int, most: Int?) {
+            // Repetitions are copies of the part; the parser has bounded their number.
             for _ in 0..<least { append(part) }
             guard let most else { return appendLoop(part) }
             var splits: [Int] = []

@@ -99,6 +99,7 @@ extension Pattern.Parser {
         var value: UInt32 = 0
         var count = 0
         while let digit = peek, let number = Character(digit).hexDigitValue, digit.isASCII, isBraced || count < 2 {
+            // Stays just above the last scalar, so that many digits cannot overflow.
             value = min(value * 16 + UInt32(number), 0x11_0000)
             count += 1
             index += 1

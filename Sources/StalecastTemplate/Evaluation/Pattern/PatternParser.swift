@@ -45,6 +45,7 @@ extension Pattern {
             var parts: [Pattern.Syntax] = []
             while let next = peek, next != "|", next != ")" {
                 if let quoted = quotedText() {
+                    // A repetition after `\E` repeats the last character only.
                     for scalar in quoted.dropLast() { parts.append(literal(scalar)) }
                     guard let last = quoted.last else { continue }
                     parts.append(try repeated(literal(last)))
@@ -121,10 +122,12 @@ extension Pattern {
             if depth > Self.maxDepth {
                 throw Pattern.SyntaxError(reason: "groups are nested deeper than \(Self.maxDepth) levels")
             }
+            // Flags that are set within a group end with it.
             let outer = flags
             index += 1
             if skip("?") {
                 let opens = try groupOpening()
+                // `(?i)` sets flags up to the end of the enclosing group.
                 if !opens { return nil }
             }
             let syntax = try alternatives()

@@ -51,6 +51,7 @@ extension Pattern {
         /// Steps that asking for the scalar takes; only ASCII is answered from a table.
         func cost(of value: UInt32) -> Int {
             if value < 128 { return 1 }
+            // Folding looks the scalar up in the tables of Unicode, which is slow.
             return (1 + ranges.count / 4 + parts.count * 8) * (foldsCase ? 40 : 1)
         }
 
@@ -84,6 +85,7 @@ extension Pattern {
         private static func variants(of value: UInt32) -> [UInt32] {
             let lower = lowercase(value)
             let upper = uppercase(value)
+            // By way of the other case: `ſ` has the upper case `S`, whose lower case is `s`.
             return [value, lower, upper, lowercase(upper), uppercase(lower)]
         }
 
@@ -107,6 +109,7 @@ extension Pattern {
 
 extension Pattern.ScalarSet {
     static let digits = Pattern.ScalarSet([0x30...0x39])
+    // RE2's `\s` lacks the vertical tab, which `[:space:]` has.
     static let blanks = Pattern.ScalarSet([0x09...0x0A, 0x0C...0x0D, 0x20...0x20])
     static let wordCharacters = Pattern.ScalarSet([0x30...0x39, 0x41...0x5A, 0x5F...0x5F, 0x61...0x7A])
 

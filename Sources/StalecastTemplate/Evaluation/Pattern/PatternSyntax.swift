@@ -34,11 +34,13 @@ extension Pattern {
         }
 
         static func alternatives(_ parts: [Pattern.Syntax]) -> Self {
+            // At most a split and a jump for each.
             parts.count == 1 ? parts[0] : Self(.alternatives(parts), size: parts.reduce(0) { $0 + $1.size + 2 })
         }
 
         /// Nothing counts as one, or repeating it a thousand times a thousand times would look like no work.
         static func repetition(_ part: Pattern.Syntax, least: Int, most: Int?) -> Self {
+            // An optional copy has a split, and a loop has a split and a jump.
             let optional = most.map { (part.size + 1) * ($0 - least) } ?? part.size + 2
             return Self(.repetition(part, least: least, most: most), size: max(1, part.size) * least + optional)
         }
