@@ -151,9 +151,13 @@ export const createClient = (options = {}) => {
     const keys = settings.activation === "manual" ? differing(active, record.entries) : activate();
     if (keys.length) tell(listeners, keys);
   };
-  let state = "idle";
+  let state = "idle", refusedWith;
+  // What is refused meanwhile is told too: a page may have to ask its user to sign in again.
   const become = (news, loss) => {
-    if (state !== "ended" && state !== (state = news)) tell(stateListeners, state, loss);
+    const isRefusal = loss?.status && loss.status !== refusedWith;
+    if (state === "ended" || state === news && !isRefusal) return;
+    [state, refusedWith] = [news, loss?.status];
+    tell(stateListeners, state, loss);
   };
 
   // Requests

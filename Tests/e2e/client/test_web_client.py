@@ -4,17 +4,21 @@ pages of another origin beside a daemon that asks for keys."""
 import contextlib
 import json
 import re
+import time
 from pathlib import Path
 
 import pytest
 
 from harness import configs
+from harness.authority import Authority
 from harness.caches import Cache
 from harness.daemon import REPOSITORY, Daemon
 from harness.http1 import fetch
 from harness.keys import change_key, make_key
 from harness.pages import pages
+from harness.receiver import Answer, Receiver
 from harness.templates import template
+from harness.tokens import Key, auth, good, issuer, key_set
 
 WEB = Path(__file__).parent / "web"
 MODULE = REPOSITORY / "Sources/CWebClient/web"
@@ -243,6 +247,80 @@ async def test_refusals_and_another_key(browser, daemon, begin):
     assert (await change_key(daemon, number, "revoke")).status == 200
     await publish(daemon, "renewed")
     shows(browser, "renewed")
+
+
+class Accounts:
+    """An issuer at work: the daemon asks it for its keys over TLS, pages ask it for tokens that end after `life` seconds, at
+    most 1 s sooner. `key` signs; where nobody `is_signed_in` there are no tokens."""
+
+    def __init__(self, directory):
+        self.key, self.life, self.given, self.is_signed_in = Key(), 600, 0, True
+        keys = Answer(200, body=key_set(self.key))
+        self.keys = Receiver(lambda _: keys, tls=Authority(directory).server("127.0.0.1"))
+        self.desk = Receiver(self.token)
+        self.entry = issuer(f"{self.keys.url}/keys", caFile=str(directory / "ca.pem"))
+
+    def token(self, _):
+        for_pages = (("Access-Control-Allow-Origin", "*"),)
+        if not self.is_signed_in:
+            return Answer(403, for_pages)
+        self.given += 1
+        return Answer(200, for_pages, self.key.token(good(exp=int(time.time()) + self.life)).encode())
+
+
+@pytest.fixture
+def accounts(tmp_path):
+    accounts = Accounts(tmp_path)
+    with accounts.keys, accounts.desk:
+        yield accounts
+
+
+@pytest.fixture
+def signed_in(browser, launch, origin, accounts):
+    """`signed_in()` is a daemon that knows the issuer, and a page beside it that asks the issuer for its tokens."""
+
+    async def open_(text):
+        sections = {"auth": auth(accounts.entry, allowedAddresses=["127.0.0.0/8"])}
+        daemon = launch(configs.config(edge={"allowedOrigins": [origin], "retry": "100ms"}, **sections))
+        await publish(daemon, text)
+        browser.open(f"{origin}/page.html?edge=http://127.0.0.1:{daemon.edge}")
+        browser.shows("document.title === 'ready'")
+        ask = f"async () => {{ const answer = await fetch('{accounts.desk.url}'); if (answer.ok) return answer.text() }}"
+        browser.evaluate(f"void begin({{token: {ask}, environment: {{random: () => 0}}}})")
+        return daemon
+
+    return open_
+
+
+async def test_tokens_of_an_issuer_expire_and_no_message_is_lost(browser, accounts, signed_in):
+    accounts.life = 3
+    daemon = await signed_in("0")
+    state(browser, "live")
+    number = 0
+    while accounts.given < 3:
+        number += 1
+        await publish(daemon, str(number))
+        shows(browser, str(number))
+    assert browser.evaluate("told").count(["welcome_text"]) == number
+    # Who signed out of the issuer is told so, and misses nothing once they are back.
+    accounts.is_signed_in = False
+    browser.shows("states.at(-1)", lambda seen: seen == ["waiting", 401])
+    await publish(daemon, "missed")
+    assert browser.evaluate(TEXT) == str(number)
+    accounts.is_signed_in = True
+    shows(browser, "missed")
+    state(browser, "live")
+
+
+async def test_a_token_that_is_refused_is_an_error_until_a_good_one_comes(browser, accounts, signed_in):
+    known, accounts.key = accounts.key, Key()
+    await signed_in("one")
+    browser.shows("states.at(-1)", lambda seen: seen == ["waiting", 401])
+    assert browser.evaluate("client.fetch().catch(({status, message}) => [status, message.slice(0, 5)])") == [401, "401: "]
+    assert browser.evaluate(f"[{TEXT}, client.isStale]") == ["", True]
+    accounts.key = known
+    shows(browser, "one")
+    state(browser, "live")
 
 
 async def test_what_is_served_is_what_the_package_has(daemon):

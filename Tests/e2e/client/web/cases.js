@@ -434,6 +434,12 @@ export const makeCases = ({createClient, eventReader}) => ({
     same(world.streams.length, 1);
     await world.pass(1);
     same(world.streams.length, 2);
+    // The same refusal is no news; another one is.
+    world.streams[1].answer(json({}, 403));
+    await world.pass(9000);
+    world.streams[2].answer(json({}, 401));
+    await world.rest();
+    same(losses, [["waiting", "refused", 403], ["waiting", "refused", 401]]);
   },
 
   // The connection
