@@ -14,7 +14,8 @@ and were skipped. The code is other than 0 when anything failed.
 
   --fast           for every day, minutes: lint, a debug build of what changed, Swift's tests, one file from outside for
                    each area
-  --long           also what takes minutes: 10,000 streams, hundreds of kills, the thread and address sanitizers
+  --long           also what takes minutes: 10,000 streams, hundreds of kills, the thread and address sanitizers, a check
+                   that all targets compile for arm64
   --strict         a compiler warning in Sources or Tests is a failure (seen only in what is really compiled)
   --only PATTERN   only tests whose name matches: a regular expression for Swift, pytest's -k for the others
   --help           this text
@@ -202,6 +203,17 @@ sanitize() {
         failed+=("$kind sanitizer")
 }
 if ((long)); then
+    begin 'targets for arm64'
+    # From other releases of Debian, or without a network, these may not come: then the check says what is missing.
+    (install_missing libc6-dev-arm64-cross libstdc++-12-dev-arm64-cross) || true
+    status=0
+    deploy/check-arm64.py || status=$?
+    if ((status == 3)); then
+        echo 'SKIPPED: whether the targets compile for arm64 is not known, see above.'
+    elif ((status)); then
+        failed+=('targets for arm64')
+    fi
+
     export TSAN_OPTIONS="halt_on_error=1 suppressions=$PWD/deploy/thread-sanitizer.supp" ASAN_OPTIONS=detect_leaks=0
     sanitize thread
     sanitize address

@@ -81,7 +81,7 @@ extension ListenAddress {
         var name = [CChar](repeating: 0, count: Int(NI_MAXHOST))
         getnameinfo(
             found.pointee.ai_addr, found.pointee.ai_addrlen, &name, socklen_t(name.count), nil, 0, NI_NUMERICHOST)
-        return String(decoding: name.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        return String(decoding: name.prefix { $0 != 0 }.map { UInt8(truncatingIfNeeded: $0) }, as: UTF8.self)
     }
 }
 

@@ -36,7 +36,7 @@ package struct IPAddress: Sendable, Hashable, CustomStringConvertible {
         _ = bytes.withUnsafeBytes {
             inet_ntop(isIPv4 ? AF_INET : AF_INET6, $0.baseAddress, &text, socklen_t(text.count))
         }
-        return String(decoding: text.prefix { $0 != 0 }.map { UInt8(bitPattern: $0) }, as: UTF8.self)
+        return String(decoding: text.prefix { $0 != 0 }.map { UInt8(truncatingIfNeeded: $0) }, as: UTF8.self)
     }
 
     /// The IPv4 address inside `::ffff:0:0/96`; otherwise the address itself.

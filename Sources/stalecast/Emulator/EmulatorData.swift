@@ -33,7 +33,7 @@ package struct EmulatorData: Sendable {
         for _ in 0..<10 {
             var template = Array("\(place)/\(prefix)XXXXXX".utf8CString)
             guard mkdtemp(&template) != nil else { throw unwritable(place) }
-            let path = String(decoding: template.dropLast().map { UInt8(bitPattern: $0) }, as: UTF8.self)
+            let path = String(decoding: template.dropLast().map { UInt8(truncatingIfNeeded: $0) }, as: UTF8.self)
             // Another emulator that starts now may take the directory for a dead one's until it is locked.
             guard let lock = locked(path, LOCK_EX) else { continue }
             if access(path, F_OK) == 0 { return (path, lock) }
