@@ -86,10 +86,11 @@ package final class OriginServer: Sendable {
             for descriptor in state.open { shutdown(descriptor, Int32(SHUT_RDWR)) }
         }
         shutdown(listener, Int32(SHUT_RDWR))
-        close(listener)
     }
 
     private func accept() {
+        // Only here: if `stop` closed it, another server could have its number while this thread still accepts from it.
+        defer { close(listener) }
         while true {
             let descriptor = Foundation.accept(listener, nil, nil)
             guard descriptor >= 0 else { return }

@@ -146,7 +146,6 @@ final class StreamServer: Sendable {
     /// Refuses connections from now on and ends those there are.
     func stop() {
         shutdown(listener, Int32(SHUT_RDWR))
-        close(listener)
         for peer in peers { peer.end() }
     }
 
@@ -161,6 +160,8 @@ final class StreamServer: Sendable {
     }
 
     private func accept() {
+        // Only here: if `stop` closed it, another server could have its number while this thread still accepts from it.
+        defer { close(listener) }
         while true {
             let descriptor = Foundation.accept(listener, nil, nil)
             guard descriptor >= 0 else { return }
