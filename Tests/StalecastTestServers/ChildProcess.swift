@@ -28,6 +28,7 @@ package final class ChildProcess: Sendable {
             posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0)
         }
         posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0)
+        Self.inheritsNothing()
         let variables = environment ?? ProcessInfo.processInfo.environment
         let words = ([program] + arguments).map { strdup($0) } + [nil]
         let settings = variables.map { strdup("\($0)=\($1)") } + [nil]
@@ -36,6 +37,13 @@ package final class ChildProcess: Sendable {
         let code = posix_spawn(&pid, program, &actions, nil, words, settings)
         guard code == 0 else { throw CannotStart(code: code) }
         self.pid = pid
+    }
+
+    /// Connections of tests that run meanwhile are closed in the process: else they would stay open after their end.
+    private static func inheritsNothing() {
+        for name in (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? [] {
+            if let descriptor = Int32(name), descriptor > 2 { _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC) }
+        }
     }
 
     package func signal(_ signal: Int32) {
