@@ -1,5 +1,6 @@
 import Foundation
 import StalecastClient
+import StalecastTestServers
 import StalecastWire
 import Testing
 
@@ -46,9 +47,10 @@ import Testing
         clock.advance(by: 2)
         try await reborn.config.fetch(withExpirationDuration: 0)
         #expect(server.received.count == 5)
-        #expect(server.received[3].headers["Authorization"] == "FIS_v2 refresh")
-        #expect(server.received[4].headers["X-Goog-Firebase-Installations-Auth"] == "t2")
-        #expect(try JSONValue.parse(server.received[4].body!)["appInstanceId"]?.string == fid)
+        #expect(try server.received[required: 3].headers["Authorization"] == "FIS_v2 refresh")
+        #expect(try server.received[required: 4].headers["X-Goog-Firebase-Installations-Auth"] == "t2")
+        let body = try #require(try server.received[required: 4].body)
+        #expect(try JSONValue.parse(body)["appInstanceId"]?.string == fid)
     }
 
     @Test(arguments: [401, 404]) func anUnknownInstallationIsMadeAnew(status: Int) async throws {

@@ -1,5 +1,6 @@
 import StalecastEdge
 import StalecastHTTP
+import StalecastTestServers
 import StalecastWire
 import Testing
 
@@ -61,7 +62,7 @@ import Testing
             client.send("GET /openapi.json HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
             let answer = try client.readToEnd()
             #expect(answer.contains("Content-Type: application/json"))
-            let body = answer.split(separator: "\r\n\r\n", maxSplits: 1)[1]
+            let body = try answer.split(separator: "\r\n\r\n", maxSplits: 1)[required: 1]
             #expect(try JSONValue.parse(Array(body.utf8))["paths"]?.object?.keys == document["paths"]?.object?.keys)
         }
     }

@@ -3,6 +3,7 @@ import Foundation
 import Glibc
 import StalecastDaemon
 import StalecastHTTP
+import Testing
 
 /// The client's side of a TLS connection; it trusts each certificate.
 final class TLSWire {
@@ -24,7 +25,7 @@ final class TLSWire {
 
     func shakeHands(over fd: Int32) {
         SSL_set_fd(raw, fd)
-        precondition(SSL_connect(raw) == 1, "the handshake failed")
+        #expect(SSL_connect(raw) == 1, "the handshake failed")
         // A record may hold nothing for us.
         _ = fcntl(fd, F_SETFL, O_NONBLOCK)
     }
@@ -73,7 +74,7 @@ final class TLSWire {
     var certificate: [UInt8] {
         var bytes: UnsafeMutablePointer<UInt8>?
         let count = i2d_X509(SSL_get_peer_certificate(raw), &bytes)
-        return Array(UnsafeBufferPointer(start: bytes, count: Int(count)))
+        return Array(UnsafeBufferPointer(start: bytes, count: max(0, Int(count))))
     }
 }
 

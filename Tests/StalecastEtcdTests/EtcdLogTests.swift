@@ -2,6 +2,7 @@ import NIOPosix
 import StalecastCluster
 import StalecastEtcd
 import StalecastRecords
+import StalecastTestServers
 import StalecastTestSupport
 import StalecastWire
 import Testing
@@ -156,7 +157,7 @@ struct EtcdLogTests {
         guard case .committed = try await log.append(large, under: renewed) else { throw LogError.unknown("large") }
         let page = try await log.page(after: 1, limit: 10)
         #expect(page.entries == [large] && page.head == LogHead(of: large))
-        #expect(try await log.content(of: page.entries[0]) == long)
+        #expect(try await log.content(of: page.entries[required: 0]) == long)
     }
 
     private func long(_ seed: UInt64) -> [UInt8] {

@@ -1,5 +1,6 @@
 import Foundation
 import StalecastClient
+import StalecastTestServers
 import Testing
 
 /// Tests long-poll when no stream comes through; and Firebase's own stream.
@@ -105,7 +106,8 @@ import Testing
             #expect(await soon { log.cursors == ["f.1"] })
             let told = log.events.filter { if case .state = $0 { false } else { true } }
             #expect(told.count == 4 && told.first == .reset(reason: "unknown-epoch") && log.versions == [1])
-            #expect(server.peers[1].path == "/v1/poll?topic=PUSH_RC&wait=0&cursor=e.9")
+            let second = try server.peers[required: 1]
+            #expect(second.path == "/v1/poll?topic=PUSH_RC&wait=0&cursor=e.9")
         }
     }
 

@@ -1,5 +1,6 @@
 import Foundation
 import StalecastClient
+import StalecastTestServers
 import Synchronization
 import Testing
 
@@ -32,7 +33,7 @@ import Testing
             connection.start()
             defer { connection.stop() }
             #expect(await soon { server.peers.count == 1 })
-            let peer = server.peers[0]
+            let peer = try server.peers[required: 0]
             #expect(
                 peer.line == "POST /v1/projects/demo/namespaces/firebase:streamFetchInvalidations?key=k%26y HTTP/1.1")
             #expect(peer.headers["x-goog-api-key"] == "k&y")
@@ -65,7 +66,7 @@ import Testing
             connection.holds(version: 11)
             peer.close()
             #expect(await soon { server.peers.count == 2 })
-            #expect(server.peers[1].body.contains(#""lastKnownVersionNumber":"11""#))
+            #expect(try server.peers[required: 1].body.contains(#""lastKnownVersionNumber":"11""#))
         }
     }
 

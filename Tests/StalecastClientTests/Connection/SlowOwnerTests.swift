@@ -1,5 +1,6 @@
 import Foundation
 import StalecastClient
+import StalecastTestServers
 import Testing
 
 /// An owner that does not take what comes: the connection reads no more, so that the server notices.
@@ -25,11 +26,11 @@ import Testing
                 connection.stop()
             }
             #expect(await soon { server.peers.count == 1 })
-            let peer = server.peers[0]
+            let peer = try server.peers[required: 0]
             peer.openStream()
             Thread.detachNewThread { for version in 1...total { peer.send(padding + staleEvent(version)) } }
             gate.open()
-            #expect(await soon(within: 60) { seen.versions.last == Int64(total) })
+            #expect(await soon { seen.versions.last == Int64(total) })
             #expect(seen.versions == (1...Int64(total)).map { $0 })
         }
     }
@@ -45,14 +46,14 @@ import Testing
                 connection.stop()
             }
             #expect(await soon { server.peers.count == 1 })
-            server.peers[0].openStream()
+            try server.peers[required: 0].openStream()
             let events = (1...1_000).map { padding + staleEvent($0) }.joined()
-            let first = await server.peers[0].sendUntilStalled(events, limit: limit)
+            let first = try await server.peers[required: 0].sendUntilStalled(events, limit: limit)
             #expect(first < limit)
             connection.networkChanged()
             #expect(await soon { server.peers.count == 2 })
-            server.peers[1].openStream()
-            let second = await server.peers[1].sendUntilStalled(events, limit: limit)
+            try server.peers[required: 1].openStream()
+            let second = try await server.peers[required: 1].sendUntilStalled(events, limit: limit)
             #expect(second < limit)
         }
     }

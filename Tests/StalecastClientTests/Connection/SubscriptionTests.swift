@@ -1,5 +1,6 @@
 import Foundation
 import StalecastClient
+import StalecastTestServers
 import Synchronization
 import Testing
 
@@ -38,10 +39,11 @@ import Testing
             defer { app.delete() }
             app.config.addOnConfigUpdateListener { _, _ in }
             #expect(await soon { server.peers.count == 1 })
-            #expect(server.peers[0].path == "/v1/events?topic=PUSH_RC&project=shop&namespace=firebase&have=0")
+            #expect(server.peers.map(\.path) == ["/v1/events?topic=PUSH_RC&project=shop&namespace=firebase&have=0"])
             RemoteConfig.remoteConfig(app: app, namespace: "other").addOnConfigUpdateListener { _, _ in }
             #expect(await soon { server.peers.count == 2 })
-            #expect(server.peers[1].path == "/v1/events?topic=PUSH_RC&project=shop&have=0", "both namespaces")
+            let second = try server.peers[required: 1]
+            #expect(second.path == "/v1/events?topic=PUSH_RC&project=shop&have=0", "both namespaces")
         }
     }
 
@@ -57,8 +59,8 @@ import Testing
                 try await app.config.fetchAndActivate()
                 app.config.addOnConfigUpdateListener { _, _ in }
                 #expect(await soon { server.peers.count > before })
-                #expect(server.peers[before].headers["last-event-id"] == cursor)
-                #expect(server.peers[before].path.hasSuffix("have=1"))
+                #expect(try server.peers[required: before].headers["last-event-id"] == cursor)
+                #expect(try server.peers[required: before].path.hasSuffix("have=1"))
                 #expect(await soon { app.config.storedCursor == "e.7" })
                 try await app.config.setCustomSignals([:])
                 app.delete()
@@ -87,7 +89,7 @@ import Testing
             app.config.addOnConfigUpdateListener { _, _ in }
             #expect(await soon { server.peers.count == 1 })
             values.publish(["a": "2"])
-            server.peers[0].openStream(syncedEvent("e.1") + message(2, cursor: "e.2"))
+            try server.peers[required: 0].openStream(syncedEvent("e.1") + message(2, cursor: "e.2"))
             #expect(await soon { app.config.fetchedVersion == 2 && app.config.storedCursor == "e.2" })
             try await app.config.setCustomSignals([:])
             app.delete()
@@ -95,7 +97,7 @@ import Testing
             defer { app.delete() }
             app.config.addOnConfigUpdateListener { _, _ in }
             #expect(await soon { server.peers.count == 2 })
-            #expect(server.peers[1].headers["last-event-id"] == "e.2")
+            #expect(try server.peers[required: 1].headers["last-event-id"] == "e.2")
         }
     }
 

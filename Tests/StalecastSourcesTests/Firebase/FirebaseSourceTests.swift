@@ -61,13 +61,13 @@ import Testing
 
     @Test func readsTheTemplateOnlyWhenThereIsANewVersion() async throws {
         try await Self.polling(newest: 3) { source, project, server in
-            #expect(await source.poll().greeting == "v3")
+            await source.shows("v3")
             #expect(server.requests.count == 2)
             #expect(await source.poll() == .unchanged)
             #expect(await source.poll() == .unchanged)
             #expect(server.requests.count == 4)
             project.state.withLock { $0.newest = 5 }
-            #expect(await source.poll().greeting == "v5")
+            await source.shows("v5")
             #expect(server.requests.count == 6)
         }
     }
@@ -95,14 +95,14 @@ import Testing
         try await Self.polling { source, project, _ in
             #expect(await source.poll() == .unchanged)
             project.state.withLock { $0.newest = 1 }
-            #expect(await source.poll().greeting == "v1")
+            await source.shows("v1")
         }
     }
 
     @Test func aReplicaThatLagsIsAskedForTheVersionItself() async throws {
         try await Self.polling(newest: 4) { source, project, server in
             project.state.withLock { $0.lag = 1 }
-            #expect(await source.poll().greeting == "v4")
+            await source.shows("v4")
             #expect(server.requests.map(\.target).last == "/v1/projects/origin/remoteConfig?versionNumber=4")
         }
     }
@@ -114,20 +114,20 @@ import Testing
             #expect(problem?.reason == .notFound)
             #expect(problem?.retryAfter == .milliseconds(250))
             project.state.withLock { ($0.lag, $0.historyLag) = (0, 0) }
-            #expect(await source.poll().greeting == "v4")
+            await source.shows("v4")
         }
     }
 
     @Test func anExpiredTokenIsRenewedOnce() async throws {
         try await Self.polling(newest: 2) { source, project, server in
-            #expect(await source.poll().greeting == "v2")
+            await source.shows("v2")
             project.state.withLock { $0.newest = 3 }
             let count = server.requests.count
             project.state.withLock { $0.fault = .status(401) }
             #expect(await source.poll().problem?.reason == .unauthorized)
             #expect(server.requests.count == count + 2, "asked again once, with the fresh token")
             project.state.withLock { $0.fault = nil }
-            #expect(await source.poll().greeting == "v3")
+            await source.shows("v3")
         }
     }
 
@@ -157,7 +157,7 @@ import Testing
                 for _ in 0..<3 { #expect(await source.poll().problem?.reason == .invalidContent) }
                 #expect(server.requests.count == 4)
                 isBad.withLock { $0 = false }
-                #expect(await source.poll().greeting == "good")
+                await source.shows("good")
             }
         }
     }

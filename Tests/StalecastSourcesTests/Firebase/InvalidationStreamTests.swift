@@ -1,7 +1,7 @@
 import StalecastSources
+import StalecastTestServers
 import StalecastWire
 import Synchronization
-import StalecastTestServers
 import Testing
 
 @Suite struct InvalidationStreamTests {
@@ -72,7 +72,7 @@ import Testing
             bytes: Array((Self.head + Self.chunked("{\"latestTemplateVersionNumber\":\"8\"}\n")).utf8), hangs: true)
         let heard = try await Self.heard(5, from: [first, second], known: 7) { stream, server in
             #expect(stream.connections == 2)
-            let asked = try JSONValue.parse(Array(server.requests[1].body.utf8))
+            let asked = try JSONValue.parse(Array(server.requests[required: 1].body.utf8))
             #expect(asked["lastKnownVersionNumber"] == "7")
         }
         #expect(heard == [nil, 7, nil, nil, 8])

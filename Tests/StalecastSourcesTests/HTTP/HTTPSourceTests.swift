@@ -22,9 +22,9 @@ import Foundation
         let first = OriginServer.Reply.json(OriginFixture.template("one"))
         let second = OriginServer.Reply.json(OriginFixture.template("two"))
         try await Self.polling(at: [first, first, second, second]) { source, _ in
-            #expect(await source.poll().greeting == "one")
+            await source.shows("one")
             #expect(await source.poll() == .unchanged)
-            #expect(await source.poll().greeting == "two")
+            await source.shows("two")
             #expect(await source.poll() == .unchanged)
         }
     }
@@ -34,11 +34,12 @@ import Foundation
         let reply = OriginServer.Reply.json(
             OriginFixture.template("one"), ["ETag: \"a-1\"", old, "Date: Sun, 06 Nov 1994 09:00:00 GMT"])
         try await Self.polling(at: [reply, .status(304)]) { source, server in
-            #expect(await source.poll().greeting == "one")
+            await source.shows("one")
             #expect(await source.poll() == .unchanged)
             #expect(await source.poll() == .unchanged)
-            #expect(server.requests[0].headers["if-none-match"] == nil)
-            for request in server.requests[1...] {
+            let first = try server.requests[required: 0]
+            #expect(first.headers["if-none-match"] == nil)
+            for request in server.requests.dropFirst() {
                 #expect(request.headers["if-none-match"] == "\"a-1\"")
                 #expect(request.headers["if-modified-since"] == "Sun, 06 Nov 1994 08:49:37 GMT")
             }
@@ -51,9 +52,10 @@ import Foundation
         ]
         let replies = ["one", "two"].map { OriginServer.Reply.json(OriginFixture.template($0), now) }
         try await Self.polling(at: replies) { source, server in
-            #expect(await source.poll().greeting == "one")
-            #expect(await source.poll().greeting == "two")
-            #expect(server.requests[1].headers["if-none-match"] == nil)
+            await source.shows("one")
+            await source.shows("two")
+            let second = try server.requests[required: 1]
+            #expect(second.headers["if-none-match"] == nil)
         }
     }
 
@@ -62,7 +64,7 @@ import Foundation
         let good = OriginServer.Reply.json(OriginFixture.template("two"), ["ETag: \"good\""])
         try await Self.polling(at: [bad, .status(304), bad, good, .status(304)]) { source, _ in
             for _ in 0..<3 { #expect(await source.poll().problem?.reason == .invalidContent) }
-            #expect(await source.poll().greeting == "two")
+            await source.shows("two")
             #expect(await source.poll() == .unchanged)
         }
     }
@@ -70,10 +72,11 @@ import Foundation
     @Test func whatCouldNotBeAdoptedIsSeenAgain() async throws {
         let reply = OriginServer.Reply.json(OriginFixture.template("one"), ["ETag: \"a\""])
         try await Self.polling(at: [reply]) { source, server in
-            #expect(await source.poll().greeting == "one")
+            await source.shows("one")
             source.forget()
-            #expect(await source.poll().greeting == "one")
-            #expect(server.requests[1].headers["if-none-match"] == nil)
+            await source.shows("one")
+            let second = try server.requests[required: 1]
+            #expect(second.headers["if-none-match"] == nil)
         }
     }
 
@@ -106,7 +109,7 @@ import Foundation
                 #expect(problem?.reason == reason, "\(String(describing: problem))")
                 #expect(problem?.description.isEmpty == false)
                 isGood.withLock { $0 = true }
-                #expect(await source.poll().greeting == "one")
+                await source.shows("one")
             }
         }
     }
@@ -184,11 +187,11 @@ import Foundation
                     ? .json(OriginFixture.template(good.withLock { $0 })) : .status(401)
             }) { server in
                 let source = try fixture.source(server, fixture.access(.file(BearerFile(path: path))))
-                #expect(await source.poll().greeting == "first")
+                await source.shows("first")
                 good.withLock { $0 = "second" }
                 #expect(await source.poll().problem?.reason == .unauthorized)
                 try "second".write(toFile: path, atomically: true, encoding: .utf8)
-                #expect(await source.poll().greeting == "second")
+                await source.shows("second")
                 try FileManager.default.removeItem(atPath: path)
                 let count = server.requests.count
                 #expect(await source.poll().problem?.reason == .unauthorized)

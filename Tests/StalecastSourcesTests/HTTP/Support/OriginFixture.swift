@@ -4,6 +4,7 @@ import StalecastSources
 import StalecastTemplate
 import StalecastWire
 import Synchronization
+import Testing
 
 /// An engine, and ways to reach a test's server with it.
 struct OriginFixture {
@@ -48,6 +49,14 @@ final class Script: Sendable {
 
     func next() -> OriginServer.Reply {
         replies.withLock { $0.count > 1 ? $0.removeFirst() : $0[0] }
+    }
+}
+
+extension TemplateSource {
+    /// Polls, and expects that value of `greeting`. If another one comes, or a problem, the test shows it.
+    func shows(_ greeting: String, sourceLocation: SourceLocation = #_sourceLocation) async {
+        let poll = await poll()
+        #expect(poll.greeting == greeting, "\(poll)", sourceLocation: sourceLocation)
     }
 }
 
