@@ -103,7 +103,7 @@ import Testing
             DispatchQueue.concurrentPerform(iterations: 2) { number in
                 app.received(.stale(StaleNotice(version: newest - Int64(number), fetchWindowMs: 900)))
             }
-            let isFetched = await eventually(within: 10) {
+            let isFetched = await eventually {
                 clock.advance(by: 1)
                 return app.config.fetchedVersion == newest
             }

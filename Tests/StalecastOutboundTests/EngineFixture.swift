@@ -23,7 +23,9 @@ struct EngineFixture {
     }
 
     func request(_ url: String, _ adjust: (inout OutboundRequest) -> Void = { _ in }) throws -> OutboundRequest {
-        var request = OutboundRequest(url: try OutboundURL(url), policy: policy)
+        // On a busy machine even loopback takes seconds.
+        let limits = OutboundLimits(connectTimeout: .seconds(60), timeout: .seconds(60))
+        var request = OutboundRequest(url: try OutboundURL(url), limits: limits, policy: policy)
         adjust(&request)
         return request
     }

@@ -1,6 +1,7 @@
 import Foundation
 import StalecastOutbound
 import StalecastTestServers
+import StalecastTestSupport
 import Synchronization
 import Testing
 
@@ -208,7 +209,7 @@ import Testing
             try await EngineFixture.running { fixture in
                 let request = try fixture.request(server.url)
                 let task = Task { await fixture.engine.send(request) }
-                while server.requests.isEmpty { await Task.yield() }
+                try await eventually { !server.requests.isEmpty }
                 task.cancel()
                 #expect(await task.value.failure == .cancelled)
                 #expect(fixture.engine.figures.inFlight == 0 || server.requests.count == 1)
@@ -286,7 +287,7 @@ import Testing
             let fixture = try await EngineFixture.running { fixture in
                 let request = try fixture.request(server.url)
                 let task = Task { await fixture.engine.send(request) }
-                while server.requests.isEmpty { await Task.yield() }
+                try await eventually { !server.requests.isEmpty }
                 await fixture.engine.shutdown(grace: .milliseconds(10))
                 #expect(await task.value.failure == .cancelled)
                 return fixture

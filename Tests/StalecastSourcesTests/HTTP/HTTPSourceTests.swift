@@ -1,12 +1,12 @@
 import StalecastSources
-import Synchronization
 import StalecastTestServers
+import Synchronization
 import Testing
 import Foundation
 
 @Suite struct HTTPSourceTests {
     private static func polling<Value>(
-        at replies: [OriginServer.Reply], maxBodyBytes: Int = 1 << 20, timeout: Duration = .seconds(10),
+        at replies: [OriginServer.Reply], maxBodyBytes: Int = 1 << 20, timeout: Duration = .seconds(60),
         _ body: (HTTPSource, OriginServer) async throws -> Value
     ) async throws -> Value {
         let script = Script(replies)

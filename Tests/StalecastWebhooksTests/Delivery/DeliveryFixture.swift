@@ -129,7 +129,7 @@ final class DeliveryFixture: Sendable {
     /// A webhook to that URL; made before any version unless said otherwise.
     static func webhook(
         _ url: String, mode: DeliveryMode = .latest, topics: [TopicName] = [.pushRC],
-        limits: WebhookLimits = WebhookLimits(timeout: .seconds(5))
+        limits: WebhookLimits = WebhookLimits(timeout: .seconds(30))
     ) throws -> Webhook {
         Webhook(
             id: .random(), project: scope.project, url: try OutboundURL(url), topics: topics, mode: mode,
@@ -138,7 +138,7 @@ final class DeliveryFixture: Sendable {
 
     func webhook(
         _ url: String, mode: DeliveryMode = .latest, topics: [TopicName] = [.pushRC],
-        limits: WebhookLimits = WebhookLimits(timeout: .seconds(5))
+        limits: WebhookLimits = WebhookLimits(timeout: .seconds(30))
     ) throws -> Webhook {
         try Self.webhook(url, mode: mode, topics: topics, limits: limits)
     }

@@ -20,11 +20,14 @@ struct OriginFixture {
 
     func access(
         _ credential: OriginAccess.Credential = .none, allow: [String] = ["127.0.0.0/8"], maxBodyBytes: Int = 1 << 20,
-        timeout: Duration = .seconds(10)
+        timeout: Duration = .seconds(60)
     ) throws -> OriginAccess {
-        OriginAccess(
+        var access = OriginAccess(
             engine: engine, policy: AddressPolicy(allow: try allow.map { try CIDR($0) }), timeout: timeout,
             maxBodyBytes: maxBodyBytes, credential: credential)
+        // On a busy machine even loopback takes seconds.
+        access.limits.connectTimeout = timeout
+        return access
     }
 
     func source(
