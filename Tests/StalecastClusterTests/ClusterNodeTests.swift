@@ -142,13 +142,13 @@ import Testing
         }
         _ = try await nodes[0].put("2")
         await #expect(throws: StoreError.keyReused(1)) {
-            _ = try await nodes[1].store.rollback(.shared, to: 1, idempotencyKey: "k")
+            _ = try await nodes[1].rollback(to: 1, key: "k")
         }
-        let rolledBack = try await nodes[0].store.rollback(.shared, to: 1, idempotencyKey: "r")
-        let repeated = try await nodes[1].store.rollback(.shared, to: 1, idempotencyKey: "r")
+        let rolledBack = try await nodes[0].rollback(to: 1, key: "r")
+        let repeated = try await nodes[1].rollback(to: 1, key: "r")
         #expect(repeated.isTold(as: rolledBack))
         await #expect(throws: StoreError.keyReused(3)) {
-            _ = try await nodes[1].store.rollback(.shared, to: 2, idempotencyKey: "r")
+            _ = try await nodes[1].rollback(to: 2, key: "r")
         }
         #expect(try await nodes[1].put("1", key: "k").isTold(as: first))
         #expect(nodes[1].store.head() == 3)

@@ -84,10 +84,25 @@ final class Running: Sendable {
         let template = try Template.greeting(value, scope.namespace == .firebase ? .client : .server)
         var publish = Publish(scope: scope, template: template, precondition: precondition)
         publish.idempotencyKey = key
-        // On a machine that is busy elsewhere it may not be begun in time; that says so.
-        var result = await published(publish)
-        while case .failure(.unavailable) = result { result = await published(publish) }
-        return try result.get()
+        let begun = publish
+        return try await untilBegun { () throws(StoreError) in try await store.publish(begun) }
+    }
+
+    func rollback(to target: VersionNumber, key: String) async throws -> StoredVersion {
+        try await untilBegun { () throws(StoreError) in
+            try await store.rollback(.shared, to: target, idempotencyKey: key)
+        }
+    }
+
+    /// Repeats an attempt that was not begun in time, which says so: the machine may be busy elsewhere.
+    private func untilBegun(
+        _ attempt: () async throws(StoreError) -> StoredVersion
+    ) async throws(StoreError) -> StoredVersion {
+        while true {
+            do throws(StoreError) { return try await attempt() } catch {
+                guard case .unavailable = error else { throw error }
+            }
+        }
     }
 }
 

@@ -18,7 +18,7 @@ import Testing
         private let task: Task<Void, Never>
 
         /// - Parameter own: keys that it has before it joins.
-        init(_ records: MemoryRecords, own: [AccessKey] = []) throws {
+        private init(_ records: MemoryRecords, own: [AccessKey]) throws {
             directory = try TemporaryDirectory()
             store = try TemplateStore.open(StoreConfiguration(directory: directory.path))
             for key in own { access.put(key) }
@@ -34,6 +34,15 @@ import Testing
 
         deinit { task.cancel() }
 
+        /// A node that has read the records. A change waits for that, but not as long as a busy machine may need.
+        static func ready(_ records: MemoryRecords, own: [AccessKey] = []) async throws -> Node {
+            let node = try Node(records, own: own)
+            try await eventually {
+                do throws(GoogleError) { return try await node.change("none") { _ in } == nil } catch { return false }
+            }
+            return node
+        }
+
         /// The name of a key; `revoked` for one that is.
         func name(_ id: String) -> String? {
             access.key(id).map { $0.key.revokedAt == nil ? $0.key.name : "revoked" }
@@ -43,7 +52,9 @@ import Testing
             try store.keyRecords().map { try AccessKey(record: $0) }.first { $0.id == id }
         }
 
-        func change(_ id: String, _ edit: @escaping @Sendable (inout AccessKey) -> Void) async throws -> AccessKey? {
+        func change(_ id: String, _ edit: @escaping @Sendable (inout AccessKey) -> Void) async throws(GoogleError)
+            -> AccessKey?
+        {
             try await keys.change { [access] in
                 guard var key = access.key(id)?.key, key.revokedAt == nil else { return nil }
                 edit(&key)
@@ -71,7 +82,7 @@ import Testing
 
     @Test func whatOneNodeMakesAllHaveAndKeep() async throws {
         let records = MemoryRecords()
-        let (a, b) = (try Node(records), try Node(records))
+        let (a, b) = (try await Node.ready(records), try await Node.ready(records))
         let key = Self.made("one")
         try await Self.make(key, at: a)
         #expect(a.name(key.id) == "one")
@@ -84,7 +95,7 @@ import Testing
 
     @Test func changesOfTwoNodesAllCount() async throws {
         let records = MemoryRecords()
-        let (a, b) = (try Node(records), try Node(records))
+        let (a, b) = (try await Node.ready(records), try await Node.ready(records))
         let key = Self.made("")
         try await Self.make(key, at: a)
         try await eventually { b.name(key.id) != nil }
@@ -102,7 +113,7 @@ import Testing
     /// A revocation that etcd did not take counts at its node at once, and everywhere when etcd is back.
     @Test func aRevocationCountsAlsoWithoutTheRecords() async throws {
         let records = MemoryRecords()
-        let (a, b) = (try Node(records), try Node(records))
+        let (a, b) = (try await Node.ready(records), try await Node.ready(records))
         let key = Self.made("one")
         try await Self.make(key, at: a)
         try await eventually { b.name(key.id) == "one" }
@@ -121,8 +132,8 @@ import Testing
     @Test func keysFromBeforeTheClusterAndFromBeforeARestoreAreShared() async throws {
         let records = MemoryRecords()
         let key = Self.made("own")
-        let a = try Node(records, own: [key])
-        let b = try Node(records)
+        let a = try await Node.ready(records, own: [key])
+        let b = try await Node.ready(records)
         try await eventually { b.name(key.id) == "own" }
         let before = try await records.all()
         _ = try await a.change(key.id) { $0.revokedAt = .now() }
