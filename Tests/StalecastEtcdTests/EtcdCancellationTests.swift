@@ -58,7 +58,7 @@ import Testing
         let member = try await SilentMember()
         let client = try client(member)
         let open = call(client)
-        try await eventually { member.figures.openStreams == 1 }
+        try await eventually { member.figures.calls.count == 1 }
         let begun = Mutex(false)
         let late = Task {
             while !begun.withLock({ $0 }) { await Task.yield() }

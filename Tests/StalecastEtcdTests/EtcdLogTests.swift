@@ -273,7 +273,9 @@ struct EtcdLogTests {
         defer { client.close() }
         let log = EtcdLog(client, cluster: "one", watches: 2)
         let logMetadata = try await whenReady { try await log.amend(nil, to: LogMetadata(epoch: .random())) }
-        var watchEvents = try await log.watch().makeAsyncIterator()
+        // A member that lags behind tells only now of the metadata.
+        let news = try await log.watch().filter { if case .other = $0 { false } else { true } }
+        var watchEvents = news.makeAsyncIterator()
         for _ in 0..<2 {
             guard case .opened = await watchEvents.next() else { throw LogError.unknown("not opened twice") }
         }
@@ -283,11 +285,11 @@ struct EtcdLogTests {
         }
         // The first calls go to member 0, the watches to 1 and 2.
         members.kill9(1)
-        let next = try await publish(log, logMetadata)
+        let second = try await publish(log, logMetadata)
         var (isHeard, isOpenAgain) = (false, false)
         while !isHeard || !isOpenAgain {
             switch await watchEvents.next() {
-            case .entry(next): isHeard = true
+            case .entry(second): isHeard = true
             case .opened: isOpenAgain = true
             case let other: throw LogError.unknown("\(String(describing: other))")
             }
