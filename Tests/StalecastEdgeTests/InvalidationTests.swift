@@ -123,20 +123,23 @@ import Testing
             try await live.wait { ($0.deliveries[.firebase] ?? 0) >= 5 }
             for client in clients { client.readSome(milliseconds: 0) }
             let waiting = clients.filter { !$0.text.contains("{") }
-            #expect(waiting.count > 10, "they have heartbeats, and no message")
-            for client in waiting.prefix(10) { client.close() }
-            clients.removeAll { client in waiting.prefix(10).contains { $0 === client } }
+            // Every third: together they do not have the next turns.
+            let leaving = stride(from: 0, to: waiting.count, by: 3).map { waiting[$0] }
+            try #require(leaving.count > 1, "they have heartbeats, and no message")
+            for client in leaving { client.close() }
+            clients.removeAll { client in leaving.contains { $0 === client } }
             let again = try live.invalidations(known: "0")
             try again.read(untilText: "\"1\"}\n")
-            try await live.wait { $0.streams == 31 }
-            #expect(await live.edge.streamCounts(of: LiveEdge.scope).left == 10)
+            try await live.wait { $0.streams == clients.count + 1 }
+            // On a busy machine the turn of some comes before their end is seen.
+            #expect((1...leaving.count).contains(await live.edge.streamCounts(of: LiveEdge.scope).left))
             let problems = await live.edge.inconsistencies()
             #expect(problems == [] || problems.allSatisfy { !$0.contains("without a turn") })
             live.publish()
             for client in clients + [again] { try client.read(untilText: "\"2\"}\n") }
             for client in clients { #expect(client.text.components(of: "\"1\"}") <= 1) }
             let streamCounts = await live.edge.streamCounts(of: LiveEdge.scope)
-            #expect((streamCounts.streams, streamCounts.backlogged, streamCounts.left) == (31, 0, 0))
+            #expect((streamCounts.streams, streamCounts.backlogged, streamCounts.left) == (clients.count + 1, 0, 0))
         }
     }
 
