@@ -205,7 +205,7 @@ extension TemplateStore {
             throw .inaccessible("there is no backup \(path); name the file that `stalecast backup` made")
         }
         try DatabaseInspection.recognise(path, advice: DatabaseInspection.backupAdvice)
-        try DatabaseInspection.verify(path, upTo: .max)
+        try DatabaseInspection.verify(path, upTo: .max, advice: DatabaseInspection.otherBackupAdvice)
         do {
             return try BackupFile.summary(path, isThorough: true)
         } catch let error as StoreError {
@@ -215,7 +215,7 @@ extension TemplateStore {
             let sentence = "\(path) could not be read through (\(error))"
             throw error.isNoSpace ? .diskFull("\(sentence); free some space") : .inaccessible(sentence)
         } catch {
-            throw .damaged("\(path) is damaged (\(error)); use another backup")
+            throw .damaged("\(path) is damaged (\(error)); \(DatabaseInspection.otherBackupAdvice)")
         }
     }
 }

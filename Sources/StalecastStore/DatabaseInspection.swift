@@ -8,8 +8,9 @@ enum DatabaseInspection {
     static let maxCheckedBytes: Int64 = 256 << 20
 
     static let advice = "it was not changed; move it away, restore a backup, or choose another --data"
-    /// The file is to be read as a backup.
+    /// Advice about a file that was to be read as a backup: one that is something else, and one that is broken.
     static let backupAdvice = "it is no backup; give a file that `stalecast backup` made"
+    static let otherBackupAdvice = "use another backup"
 
     /// Looks at the first bytes only. The file must not be open in this process.
     ///
@@ -33,15 +34,16 @@ enum DatabaseInspection {
     ///   - limit: files larger than this many bytes are not read through.
     ///   - makesFiles: false makes no index of the log either, for a database of another account. No process may have
     ///     the database open then. Where SQLite cannot read it so, nothing is checked.
+    ///   - advice: end of the sentence about a file that is damaged or no store.
     static func verify(
-        _ path: String, upTo limit: Int64 = maxCheckedBytes, makesFiles: Bool = true
+        _ path: String, upTo limit: Int64 = maxCheckedBytes, makesFiles: Bool = true, advice: String = advice
     ) throws(StoreError) {
         do {
             guard let queue = try makesFiles ? readOnlyQueue(path) : untouchedQueue(path) else { return }
             try queue.unsafeRead { db in
-                try verifySchema(db, path)
-                if FileOperation.size(path) ?? 0 <= limit { try verifyPages(db, path) }
-                try verifyCounters(db, path)
+                try verifySchema(db, path, advice)
+                if FileOperation.size(path) ?? 0 <= limit { try verifyPages(db, path, advice) }
+                try verifyCounters(db, path, advice)
             }
             try queue.close()
         } catch let error as StoreError {
@@ -58,7 +60,7 @@ enum DatabaseInspection {
     /// Reads a database of webhooks through, as far as its structure goes, and leaves no log beside it.
     static func verifyPart(_ path: String) throws {
         let queue = try DatabaseQueue(path: path)
-        try queue.inDatabase { try verifyPages($0, path) }
+        try queue.inDatabase { try verifyPages($0, path, advice) }
         try queue.close()
     }
 
@@ -85,7 +87,7 @@ enum DatabaseInspection {
         [.SQLITE_CORRUPT, .SQLITE_NOTADB, .SQLITE_ERROR, .SQLITE_MISMATCH].contains(error.resultCode)
     }
 
-    private static func verifySchema(_ db: Database, _ path: String) throws {
+    private static func verifySchema(_ db: Database, _ path: String, _ advice: String) throws {
         let applicationID = try Int64.fetchOne(db, sql: "PRAGMA application_id")
         guard applicationID == Int64(Schema.applicationID) else {
             throw StoreError.notAStore("\(path) is a SQLite database of another program; \(advice)")
@@ -98,7 +100,7 @@ enum DatabaseInspection {
         }
     }
 
-    private static func verifyPages(_ db: Database, _ path: String) throws {
+    private static func verifyPages(_ db: Database, _ path: String, _ advice: String) throws {
         let finding = try String.fetchOne(db, sql: "PRAGMA quick_check(1)")
         guard finding == "ok" else {
             throw StoreError.damaged("\(path) is damaged (\(finding ?? "no answer")); \(advice)")
@@ -107,7 +109,7 @@ enum DatabaseInspection {
 
     /// Checks the rules that no bug and no bad sector may break: one identity, a head that covers every version, and
     /// every scope's newest version present.
-    private static func verifyCounters(_ db: Database, _ path: String) throws {
+    private static func verifyCounters(_ db: Database, _ path: String, _ advice: String) throws {
         let isSound = try Bool.fetchOne(
             db,
             sql: """
