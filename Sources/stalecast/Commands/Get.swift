@@ -18,8 +18,8 @@ struct Get: AsyncParsableCommand, ScopedControlOptions {
               stalecast get max_items --condition ios_france
               stalecast get --keys
               stalecast get
+              stalecast get -o yaml
               stalecast get -o current.json
-              stalecast get --yaml > current.yaml
               stalecast get --version-number 3 | jq .parameters
             """)
 
@@ -38,7 +38,9 @@ struct Get: AsyncParsableCommand, ScopedControlOptions {
     @Option(help: .value("number", "An older version (default: the active one)."), completion: .versionNumbers)
     var versionNumber: Int64?
 
-    @Option(name: [.customShort("o"), .long], help: .value("file", "Write to this file."), completion: .file())
+    @Option(
+        name: [.customShort("o"), .long],
+        help: .value("file", "Write to this file; json or yaml alone prints that format."), completion: .file())
     var output: String?
 
     @Flag(help: "Print or save YAML instead of JSON; a file that ends with .yaml is YAML without it.")
@@ -54,6 +56,7 @@ struct Get: AsyncParsableCommand, ScopedControlOptions {
         if schema, key == nil || condition != nil { throw ValidationError("--schema is about a KEY and no condition") }
         if key != nil, keys { throw ValidationError("--keys is about all of them") }
         if key != nil || keys, yaml { throw ValidationError("--yaml is for a whole template") }
+        if yaml, output == "json" { throw ValidationError("-o json and --yaml are two formats") }
         if key != nil || keys, output != nil { throw ValidationError("--output saves a whole template") }
     }
 
@@ -62,8 +65,10 @@ struct Get: AsyncParsableCommand, ScopedControlOptions {
         let served = try await api.get(versionNumber)
         if let key { return try show(key, TemplateEdit(served.json)) }
         if keys { return try list(TemplateEdit(served.json).names.sorted()) }
-        guard let output else {
-            if yaml { return try outputOptions.output.write(try written(served.json, asYAML: true)) }
+        guard let output, !["json", "yaml", "yml"].contains(output) else {
+            if yaml || output?.hasPrefix("y") == true {
+                return try outputOptions.output.write(try written(served.json, asYAML: true))
+            }
             return try outputOptions.output.json(served.json)
         }
         let isYAML = yaml || output.hasSuffix(".yaml") || output.hasSuffix(".yml")

@@ -51,6 +51,11 @@ def test_yaml_and_a_folder_are_templates_too(cli, tmp_path):
     saved = tmp_path / "demo.yaml"
     cli("get", "-o", str(saved))
     assert "\nparameters:\n" in "\n" + saved.read_text() and cli("get", "--yaml") == saved.read_text()
+    assert cli("get", "-o", "yaml") == saved.read_text() and cli("get", "-o", "json") == cli("get")
+    assert not any(os.path.exists(name) for name in ("yaml", "json"))
+    assert "two formats" in cli("get", "-o", "json", "--yaml", code=USAGE).err
+    cli("get", "-o", f"{tmp_path}/yaml")
+    assert json.loads((tmp_path / "yaml").read_text())["parameters"]
     assert "no difference" in cli("diff", str(saved), "current", "--exit-code").err
     folder = tmp_path / "config"
     folder.mkdir()
