@@ -139,6 +139,21 @@ import stalecast
                 == "Revoke the publishable key 4fT0aZ81Qx (\"app\", watch on *, not used since the daemon started)?")
     }
 
+    @Test func aKeyIsFoundByItsIDOrByANameThatOneHas() throws {
+        func key(_ id: String, _ name: String, _ state: String = "active") -> JSONValue {
+            ["id": .string(id), "name": .string(name), "state": .string(state)]
+        }
+        let keys = [
+            key("4fT0aZ81Qx", "app"), key("aaaaaaaaaa", "app", "revoked"), key("bbbbbbbbbb", "ci"),
+            key("cccccccccc", "ci"), key("dddddddddd", "4fT0aZ81Qx"),
+        ]
+        #expect(try KeyReport.id(of: "app", among: keys) == "4fT0aZ81Qx")
+        #expect(try KeyReport.id(of: "4fT0aZ81Qx", among: keys) == "4fT0aZ81Qx", "an id comes before a name")
+        #expect(try KeyReport.id(of: "eeeeeeeeee", among: keys) == "eeeeeeeeee", "the daemon says that it has none")
+        #expect(throws: CommandFailure.self) { try KeyReport.id(of: "ci", among: keys) }
+        #expect(throws: CommandFailure.self) { try KeyReport.id(of: "nobody", among: keys) }
+    }
+
     @Test(
         arguments: [
             ([], 10, ""), ([0, 0], 10, "▁▁"), ([0, 1, 2, 4], 10, "▁▃▅█"), ([9, 9, 1, 2], 2, "▅█"),

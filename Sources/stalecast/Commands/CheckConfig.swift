@@ -48,7 +48,16 @@ struct CheckConfig: AsyncParsableCommand {
             ])
         }
         try output.line("\(subject) is a valid configuration")
+        if config == nil {
+            output.remark("no file was read; check one with `stalecast check-config --config \(Self.usualFile)`")
+        }
         for remark in remarks { try output.line("\(output.palette.yellow("remark:")) \(remark.printable)") }
+    }
+
+    /// The package's file where there is one, which the unit of systemd names and this command does not read by itself.
+    private static var usualFile: String {
+        let path = "/etc/stalecast/stalecast.yaml"
+        return FileManager.default.fileExists(atPath: path) ? path : "FILE"
     }
 
     private func judge() -> (problems: [String], remarks: [String]) {

@@ -100,19 +100,25 @@ struct KeySavingOptions: ParsableArguments {
 
 /// A key that is there, and the question before it is changed.
 struct KeyTarget: ParsableArguments {
-    @Argument(help: "The key's id, as `stalecast keys list` shows it.")
-    var id: String
+    @Argument(help: "The key's id, as `stalecast keys list` shows it, or its name if only one key has it.")
+    var key: String
 
+    /// Finds the key and asks before it is changed.
+    ///
     /// - Parameters:
     ///   - act: begins the question, `Revoke`.
     ///   - consequence: follows it.
-    /// - Throws: ``CommandFailure`` when a person who can be asked does not agree.
-    func ask(
+    /// - Returns: its id.
+    /// - Throws: ``CommandFailure`` when there is no such key, or a person who can be asked does not agree.
+    func agreed(
         _ act: String, _ consequence: String, _ options: some ControlOptions, unless yes: Bool
-    ) async throws(CommandFailure) {
-        guard !yes, !options.output.isJSON, Question.canBeAsked else { return }
+    ) async throws(CommandFailure) -> String {
         let keys = try await options.client().send("GET", "/v1/keys").json().items("keys")
-        try Question("\(KeyReport.question(act, id, keys.first { $0["id"]?.string == id })) \(consequence)").agree()
+        let id = try KeyReport.id(of: key, among: keys)
+        if !yes, !options.output.isJSON, Question.canBeAsked {
+            try Question("\(KeyReport.question(act, id, keys.first { $0["id"]?.string == id })) \(consequence)").agree()
+        }
+        return id
     }
 }
 
@@ -202,7 +208,6 @@ struct KeysRotate: AsyncParsableCommand, ControlOptions {
     @OptionGroup var outputOptions: OutputOptions
 
     func run() async throws {
-        let path = try KeyReport.path(target.id)
         var body = JSONObject()
         if let (seconds, rest) = overlap?.duration.components {
             // The API takes whole seconds: never less than what was asked for.
@@ -210,10 +215,10 @@ struct KeysRotate: AsyncParsableCommand, ControlOptions {
         }
         let client = try client()
         let span = overlap.map { $0.defaultValueDescription } ?? "7d"
-        try await target.ask(
+        let id = try await target.agreed(
             "Give another secret to", "The one before is taken for \(span) more.", self, unless: yes)
         try await KeyReport.ofNewKey(saving.save, output) { () async throws(CommandFailure) in
-            try await client.send("POST", "\(path):rotate", body: .object(body), changes: true).json()
+            try await client.send("POST", "/v1/keys/\(id):rotate", body: .object(body), changes: true).json()
         }
     }
 }
@@ -238,12 +243,10 @@ struct KeysRevoke: AsyncParsableCommand, ControlOptions {
     @OptionGroup var outputOptions: OutputOptions
 
     func run() async throws {
-        let path = try KeyReport.path(target.id)
-        let client = try client()
-        try await target.ask(
+        let id = try await target.agreed(
             "Revoke", "Streams it opened end within two seconds, and nothing brings it back.", self, unless: yes)
-        let answer = try await client.send("POST", "\(path):revoke", body: [:], changes: true).json()
-        try output.show(answer, ["revoked \(target.id)"])
+        let answer = try await client().send("POST", "/v1/keys/\(id):revoke", body: [:], changes: true).json()
+        try output.show(answer, ["revoked \(id)"])
     }
 }
 
@@ -284,13 +287,21 @@ struct KeysGenerate: AsyncParsableCommand {
 
 /// Forms in which keys are shown.
 package enum KeyReport {
-    /// - Throws: ``CommandFailure`` for what cannot be an id.
-    static func path(_ id: String) throws(CommandFailure) -> String {
-        guard APIKey.isID(id) || id == "bootstrap" else {
-            throw CommandFailure(
-                .usage, "\"\(id)\" is no id of a key", advice: "`stalecast keys list` shows them: 10 characters.")
-        }
-        return "/v1/keys/\(id)"
+    /// Id of the key that has this id, or alone has this name; a key that was revoked is not meant by its name.
+    ///
+    /// - Throws: ``CommandFailure`` for what neither is an id nor names one key.
+    package static func id(of word: String, among keys: [JSONValue]) throws(CommandFailure) -> String {
+        let named = keys.filter { $0["name"]?.string == word && $0["state"]?.string != "revoked" }
+        if keys.contains(where: { $0["id"]?.string == word }) { return word }
+        if named.count == 1, let id = named[0]["id"]?.string { return id }
+        // The daemon says what is wrong with these.
+        if named.isEmpty, APIKey.isID(word) || word == "bootstrap" { return word }
+        throw CommandFailure(
+            .usage,
+            named.isEmpty
+                ? "no key has the id or the name \"\(word)\""
+                : "\(named.count) keys are called \"\(word)\": \(named.map { $0.word("id") }.joined(separator: ", "))",
+            advice: named.isEmpty ? "`stalecast keys list` shows both." : "Give the id of one.")
     }
 
     /// `Revoke the publishable key 4fT0aZ81Qx ("app", watch,fetch on *, last used 2026-11-25 10:00:00)?`

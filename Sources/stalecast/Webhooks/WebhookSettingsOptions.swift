@@ -60,7 +60,7 @@ struct WebhookSettingsOptions: ParsableArguments {
         completion: .list(["none", "challenge", "cloudevents"]))
     var verification: String?
 
-    @Option(help: "For people, at most 256 characters.")
+    @Option(name: [.long, .customLong("name")], help: "For people, at most 256 characters.")
     var description: String?
 
     func validate() throws {

@@ -242,6 +242,12 @@ def test_what_cannot_be_taken_back_is_asked_about(cli, tmp_path):
         shown = " ".join(on_terminal(cli, "keys", verb, key, typed=answer).split())
         assert f'the publishable key {key} ("app", watch on *, not used since' in shown and "[y/N]" in shown, shown
         assert cli.json("keys", "list")["keys"][0]["state"] == state
+    made = [cli.json("keys", "create", "--name", name, "--action", "watch")["id"] for name in ("app", "twin", "twin")]
+    assert f"key {made[0]} " in cli("keys", "rotate", "app", "--yes"), "the one of that name that was not revoked"
+    assert "revoked" in cli("keys", "revoke", "app", "--yes")
+    assert all(word in cli("keys", "revoke", "twin", "--yes", code=USAGE).err for word in made[1:])
+    assert 'the name "nobody"' in cli("keys", "revoke", "nobody", "--yes", code=USAGE).err
+    assert [key["state"] for key in cli.json("keys", "list")["keys"]] == ["revoked", "revoked", "active", "active"]
     cli("publish", cli.file(marked("one")))
     cli("backup", tmp_path / "kept")
     other = tmp_path / "other"
@@ -655,6 +661,7 @@ def test_check_config_reports_all_problems_with_their_lines(tmp_path):
     text = check_config("--config", str(file), code=78, variables={"STALECAST_LOG_LEVEL": "loud"}.items())
     assert ":2:" in text and "edge.heartbeat" in text and ":3:" in text and "STALECAST_LOG_LEVEL" in text
     check_config("--config", str(REPOSITORY / "samples/stalecast.yaml"))
+    assert "no file was read; check one with `stalecast check-config --config " in check_config()
     file.write_text(check_config("--explain"))
     check_config("--config", str(file))
 

@@ -94,7 +94,7 @@ async def test_scripts_get_json_from_every_command(launch, tmp_path):
         hook = made["id"]
         assert secret_of(made).startswith("whsec_")
         answers = {words[0]: json.loads(cli(*words, "--json")[0]) for words in [
-            ("show", hook), ("update", hook, "--description", "x"), ("pause", hook), ("resume", hook), ("enable", hook),
+            ("show", hook), ("update", hook, "--name", "x"), ("pause", hook), ("resume", hook), ("enable", hook),
             ("test", hook), ("redeliver", hook), ("recover", hook, "--since", "1h"), ("attempts", hook), ("list",),
             ("dead-letters", hook), ("redrive", hook), ("rotate-secret", hook), ("remove", hook)]}
     assert answers["test"]["attempt"]["status"] == 204 and answers["attempts"]["attempts"]
