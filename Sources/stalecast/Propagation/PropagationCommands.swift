@@ -26,27 +26,55 @@ struct PropagationStatus: AsyncParsableCommand, ScopedControlOptions {
         discussion: """
             Examples:
               stalecast propagation status
+              stalecast propagation status --follow
               stalecast propagation status 1 --json | jq .clients
             """)
 
     @Argument(help: "The version (default: the newest).", completion: .versionNumbers)
     var version: Int64?
 
+    @Flag(
+        name: .shortAndLong,
+        help: "Show the newest version's progress as it goes, and that of newer ones, until Ctrl-C.")
+    var follow = false
+
     @OptionGroup var scopeOptions: ScopeOptions
     @OptionGroup var connection: ConnectionOptions
     @OptionGroup var outputOptions: OutputOptions
 
+    func validate() throws {
+        if follow, version != nil { throw ValidationError("--follow goes on with newer ones: leave the number out") }
+    }
+
     func run() async throws {
         let api = try api()
+        if follow { return try await show(api) }
         let answer = try await api.read("/propagation", version: version)
         let output = output
         if output.isJSON { return try output.json(answer) }
         if answer["versionNumber"]?.int64 == 0 {
             return output.remark("no version published yet; try `stalecast publish FILE`")
         }
-        let width = TerminalSize.forTables ?? 100
-        for line in PropagationReading(answer).lines(output.palette, scope: "\(api.scope)", width: width) {
-            try output.line(line)
+        try output.lines(page(answer, api.scope))
+    }
+
+    private func page(_ answer: JSONValue, _ scope: Scope) -> [String] {
+        PropagationReading(answer).lines(output.palette, scope: "\(scope)", width: TerminalSize.forTables ?? 100)
+    }
+
+    /// Draws each report over the one before; without a terminal, and with --json, it is a line.
+    private func show(_ api: TemplateAPI) async throws {
+        let isScreen = !output.isJSON && TerminalSize.canBeDrawnOn
+        if isScreen { try Screen.open(output) }
+        defer { if isScreen { Screen.close() } }
+        var last = ""
+        _ = try await PropagationWait.read(api, ["follow": "true"]) { report in
+            if output.isJSON { return try output.jsonText(report.text()) }
+            if isScreen { return try Screen.draw(page(report, api.scope), output) }
+            let reading = PropagationReading(report)
+            let line = "version \(reading.version), \(report.word("state")): \(reading.line)"
+            if line != last { try output.line(line) }
+            last = line
         }
     }
 }

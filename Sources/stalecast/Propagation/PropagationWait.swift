@@ -11,22 +11,36 @@ struct PropagationWait {
     /// Time without a byte after which the connection is dead: the server sends a comment every 15 s.
     private static let patience: Duration = .seconds(45)
     private static let linePause: Duration = .seconds(5)
+    /// Attempts in a row without a report.
     private static let reconnects = 5
 
     /// - Returns: the server's `done`.
     func run(_ version: Int64) async throws(CommandFailure) -> JSONValue {
         let progress = ProgressLines(isScreen: !output.isJSON && ProgressLines.canBeDrawn, output)
         defer { progress.end() }
+        return try await Self.read(api, ["versionNumber": String(version)] + options.query) { progress.show($0) }
+    }
+
+    /// Reads the server's reports of the progress, over again where the connection breaks.
+    ///
+    /// - Returns: the server's `done`, which never comes with `follow=true`.
+    static func read(
+        _ api: TemplateAPI, _ query: RequestQuery, _ take: (JSONValue) throws -> Void
+    ) async throws(CommandFailure) -> JSONValue {
         var failures = 0
         while true {
             do {
-                if let done = try await watch(version, progress) { return done }
+                let done = try await watch(api, query) { report in
+                    failures = 0
+                    try take(report)
+                }
+                if let done { return done }
                 throw OutboundFailure(.reset)
             } catch let failure as CommandFailure {
                 throw failure
             } catch {
                 failures += 1
-                guard failures <= Self.reconnects else {
+                guard failures <= reconnects else {
                     throw CommandFailure(noAnswerFrom: api.client.address, error)
                 }
                 // Cancelled is what the next attempt says.
@@ -35,16 +49,18 @@ struct PropagationWait {
         }
     }
 
-    private func watch(_ version: Int64, _ progress: ProgressLines) async throws -> JSONValue? {
-        let request = try api.request("/propagation:watch", ["versionNumber": String(version)] + options.query)
+    private static func watch(
+        _ api: TemplateAPI, _ query: RequestQuery, _ take: (JSONValue) throws -> Void
+    ) async throws -> JSONValue? {
+        let request = try api.request("/propagation:watch", query)
         var parser = SSEParser(lastEventID: "")
-        for try await part in HTTPExchange.start(request, patience: Self.patience) {
+        for try await part in HTTPExchange.start(request, patience: patience) {
             switch part {
             case .bytes(let bytes):
                 for case .event(let event) in try parser.receive(bytes) {
                     let json = try JSONValue.parse(event.data.utf8)
                     if event.type == "done" { return json }
-                    progress.show(json)
+                    try take(json)
                 }
             case .end(let head, let refusal):
                 if head.status != 200 {

@@ -382,7 +382,7 @@ STAND_INS = [
     (r"listen +#.*", "listen --listen 127.0.0.1:0"), (r"webhooks listen --", "webhooks listen --listen 127.0.0.1:0 --"),
 ]
 # Commands that run until they are ended; those that say no here, and why that is right.
-ENDLESS = r"\bstalecast (serve|emulator|watch|top|webhooks listen|audit( show)? --follow|logs --follow)"
+ENDLESS = r"\bstalecast (serve|emulator|watch|top|webhooks listen|audit( show)? --follow|logs --follow|propagation status --follow)"
 MAY_FAIL = {
     "doctor": "this machine may need its owner", "webhooks test": "nobody answers at example.com",
     "webhooks verify": "nobody answers at example.com", "webhooks check-signature": "the signature is made up",

@@ -108,3 +108,22 @@ async def test_where_releases_are_staged_by_default_the_stage_is_not_judged(laun
         assert "waiting for the end of the release" in said.err, said.err
     for stream in streams:
         stream.close()
+
+
+async def test_propagation_follows_the_newest_version(launch):
+    daemon = launch()
+    await daemon.client().publish(marked("one"))
+    stream = await Stream.open(daemon.edge, client="a", have=1)
+    process = Cli(daemon).start("propagation", "--follow")
+    try:
+        assert (await asyncio.to_thread(process.stdout.readline)).startswith("version 1, ")
+        await daemon.client().publish(marked("two"))
+        await get(daemon.edge, "a")
+        while "fetched 1 of 1 client" not in (line := await asyncio.to_thread(process.stdout.readline)):
+            assert line.startswith("version "), line
+        assert line.startswith("version 2, "), line
+    finally:
+        process.kill()
+        process.communicate()
+    stream.close()
+    assert "leave the number out" in Cli(daemon)("propagation", "status", "1", "--follow", code=2).err
