@@ -44,6 +44,13 @@ package struct ClockWatch: Sendable {
         return behind > tolerance ? behind : nil
     }
 
+    /// Shortcoming of a clock that is behind what the former daemon wrote last; nil when it is not behind.
+    package static func sentence(now: Timestamp, since former: Timestamp?) -> String? {
+        setBack(now: now, since: former).map { behind in
+            "the system clock is \(Int64((behind / .seconds(1)).rounded())) s behind the last audit line of the run before"
+        }
+    }
+
     /// Says in the log that the clock was put back while no daemon ran.
     static func check(against former: Timestamp?, _ logger: Logger) {
         guard let behind = setBack(now: .now(), since: former) else { return }

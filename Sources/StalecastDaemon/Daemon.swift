@@ -61,7 +61,7 @@ package struct Daemon: Sendable {
             controlCapacity = ControlCapacity(min(configuration.control.maxConnections, descriptors.control))
             (scopes, releasePlans) = (configuration.scopes, configuration.releases)
             readiness = Readiness(
-                store: store, edge: edge, sources: path.sources, cluster: path.cluster, tls: tls, reloads: reloads)
+                path, store: store, edge: edge, tls: tls, reloads: reloads, formerEnd: copies.audit.formerEnd)
             timeline = TimelineKeeper(directory: configuration.data)
         }
 

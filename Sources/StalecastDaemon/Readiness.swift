@@ -1,5 +1,6 @@
 import StalecastEdge
 import StalecastStore
+import StalecastWire
 import Synchronization
 
 /// Whether this daemon should get traffic, and if not, why.
@@ -10,14 +11,16 @@ final class Readiness: Sendable {
     private let cluster: ClusterParts?
     private let tls: [ListenerTLS]
     private let reloads: ReloadLog
+    private let formerEnd: Timestamp?
     private let isStopping = Mutex(false)
 
+    /// - Parameter formerEnd: time of the last audit line of the run before; nil without one.
     init(
-        store: TemplateStore, edge: EdgeServer, sources: SourceParts, cluster: ClusterParts?, tls: [ListenerTLS],
-        reloads: ReloadLog
+        _ path: CommitPath, store: TemplateStore, edge: EdgeServer, tls: [ListenerTLS], reloads: ReloadLog,
+        formerEnd: Timestamp?
     ) {
-        (self.tls, self.reloads, self.cluster) = (tls, reloads, cluster)
-        (self.sources, self.store, self.edge) = (sources, store, edge)
+        (self.tls, self.reloads, self.formerEnd) = (tls, reloads, formerEnd)
+        (self.sources, self.cluster, self.store, self.edge) = (path.sources, path.cluster, store, edge)
     }
 
     /// The daemon was told to end.
@@ -26,6 +29,7 @@ final class Readiness: Sendable {
     /// Shortcomings of a daemon that gets traffic all the same: sentences.
     var degraded: [String] {
         (cluster?.degraded ?? []) + tls.flatMap { $0.invalid() + $0.refused } + refusedReload
+            + [ClockWatch.sentence(now: .now(), since: formerEnd)].compactMap(\.self)
     }
 
     private var refusedReload: [String] {

@@ -29,5 +29,9 @@ import Testing
         let behind = ClockWatch.setBack(
             now: Timestamp(microseconds: former.microseconds - 10_800_000_000), since: former)
         #expect(behind == .seconds(10_800))
+        #expect(
+            ClockWatch.sentence(now: Timestamp(microseconds: former.microseconds - 9_000_000), since: former)
+                == "the system clock is 9 s behind the last audit line of the run before")
+        #expect(ClockWatch.sentence(now: former, since: former) == nil)
     }
 }

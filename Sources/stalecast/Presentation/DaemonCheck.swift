@@ -73,7 +73,10 @@ package struct DaemonCheck {
     }
 
     private var degraded: [SystemCheck.Finding] {
-        texts("degraded").map { finding("degraded", $0, "stalecast status") }
+        texts("degraded").map { text in
+            let isClock = text.hasPrefix("the system clock")
+            return finding(isClock ? "clock" : "degraded", text, isClock ? "timedatectl" : "stalecast status")
+        }
     }
 
     private var certificates: [SystemCheck.Finding] {

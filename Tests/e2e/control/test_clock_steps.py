@@ -157,5 +157,10 @@ async def test_a_start_behind_the_last_run_says_so(launch, clock):
     line = next(line for line in daemon.log_text().splitlines() if said in line)
     # Less the time between the last line and the start, which load makes longer.
     assert 2 * HOUR < int(re.search(r"seconds=(\d+)", line)[1]) <= 3 * HOUR, line
+    cli = Cli(daemon)
+    assert " s behind the last audit line of the run before" in cli("status")
+    assert "timedatectl" in [one.get("command") for one in cli.json("doctor", code=1)["findings"] if one["subject"] == "clock"]
     await daemon.publish(marked("two"))
-    Cli(daemon)("audit", "verify")
+    cli("audit", "verify")
+    clock(0)
+    assert "behind the last audit line" not in cli("status")
