@@ -24,7 +24,7 @@ struct CommitPath {
 
     init(
         _ store: TemplateStore, _ connection: ClusterConnection?, _ configuration: Configuration,
-        _ descriptors: DescriptorBudget, _ logger: Logger
+        _ descriptors: DescriptorBudget, _ audit: AuditLog, _ logger: Logger
     ) async throws {
         let hub = try Self.makeHub(store, configuration)
         self.hub = hub
@@ -40,10 +40,18 @@ struct CommitPath {
                 release, current, isSplit ? try await store.version(release?.base ?? 0, of: scope) : nil)
         }
         webhooks = try WebhookParts(configuration, store, hub, cluster?.nodes, descriptors, logger)
-        sources = try SourceParts(configuration, descriptors.sources, store: store, logger)
+        sources = try SourceParts(configuration, descriptors.sources, store: store, audit, logger)
         versions = VersionLog(logger: logger)
         let (registry, engine) = (webhooks.registry, webhooks.engine)
         let delivery = webhooks.delivery
+        delivery.onDisabled { webhook, reason in
+            audit.write(
+                "webhook.disable",
+                [
+                    "project": .string(webhook.project.description), "webhook": .string(webhook.id.description),
+                    "reason": .string(reason),
+                ])
+        }
         rollouts = cluster.map { [hub] in
             SharedRollouts($0.nodes, hub.propagation, configuration.scopes) {
                 await delivery.reach(of: $0, $1)

@@ -1,4 +1,5 @@
 import Logging
+import StalecastControl
 import StalecastHub
 import StalecastOutbound
 import StalecastSources
@@ -20,7 +21,8 @@ struct SourceParts: Sendable, CustomStringConvertible {
     ///
     /// - Throws: ``StartError`` with what to do about it.
     init(
-        _ configuration: Configuration, _ share: DescriptorBudget.Outbound, store: TemplateStore, _ logger: Logger
+        _ configuration: Configuration, _ share: DescriptorBudget.Outbound, store: TemplateStore, _ audit: AuditLog,
+        _ logger: Logger
     ) throws(StartError) {
         let factory = try SourceFactory(configuration, share)
         var watchers: [SourceWatcher] = []
@@ -30,7 +32,11 @@ struct SourceParts: Sendable, CustomStringConvertible {
             let made = try factory.make(feed)
             let watcher = SourceWatcher(
                 feed.scope, source: made.source, isNumbered: feed.hasOriginNumbers, fence: made.fence, store: store,
-                schedule: made.schedule, report: { logger.log($0, of: feed.scope, kind: feed.kind) })
+                schedule: made.schedule
+            ) { report in
+                logger.log(report, of: feed.scope, kind: feed.kind)
+                audit.write(report, of: feed.scope)
+            }
             watchers.append(watcher)
             targets.append(TriggerService.Target(feed, watcher, configuration, store, try credentials.read(feed)))
         }
@@ -94,6 +100,25 @@ extension Configuration {
 
 extension Duration {
     var wholeSeconds: Int64 { components.seconds }
+}
+
+extension AuditLog {
+    /// A source's report as a line about its scope.
+    fileprivate func write(_ report: SourceWatcher.Report, of scope: Scope) {
+        var line: JSONObject = [
+            "project": .string(scope.project.description), "namespace": .string(scope.namespace.description),
+        ]
+        switch report {
+        case .adopted(let version, _):
+            line["version"] = .string(String(version))
+            write("source.adopt", line)
+        case .problem(let problem):
+            (line["outcome"], line["reason"]) = ("failed", .string(problem.description))
+            write("source.read", line)
+        case .recovered: write("source.recover", line)
+        case .fenceTimeout: break
+        }
+    }
 }
 
 extension Logger {

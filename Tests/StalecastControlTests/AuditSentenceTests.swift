@@ -34,6 +34,9 @@ struct AuditSentenceTests {
         ("pauseRelease", "demo/firebase: paused release wh_1"),
         ("retryWebhook", "demo/firebase: retried webhook wh_1"),
         ("config.reload", "demo/firebase: reloaded config wh_1"),
+        ("source.adopt", "demo/firebase: took version 3 from its source"),
+        ("source.recover", "demo/firebase: recovered source wh_1"),
+        ("webhook.disable", "demo/firebase: disabled webhook wh_1"),
         ("", "demo/firebase: did something without a name wh_1"),
         (".", "demo/firebase: did something without a name wh_1"),
     ])

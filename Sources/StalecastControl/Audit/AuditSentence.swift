@@ -67,6 +67,7 @@ package struct AuditSentence {
         case "refused":
             let count = text("count") ?? "?"
             return count == "1" ? "1 request" : "\(count) requests"
+        case "source.adopt": return "took version \(version) from its source"
         case "daemon.start": return "the daemon started, version \(version)"
         case "publishTemplate" where !isRefused:
             return "published version \(version)" + (text("release") == "staged" ? " in stages" : "")

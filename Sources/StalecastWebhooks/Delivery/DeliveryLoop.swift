@@ -18,6 +18,8 @@ final class DeliveryLoop: @unchecked Sendable {
     private var state: DeliveryState
     /// Hears of what is written, before it is.
     var onJournal: (@Sendable ([JournalEntry]) -> Void)?
+    /// Hears of each webhook that is disabled for its failures, and of the reason.
+    var onDisabled: (@Sendable (Webhook, String) -> Void)?
     /// Requests of the attempts under way, by the attempts' slots.
     private var tickets: [(attempt: UInt64, ticket: OutboundEngine.Ticket)?] = []
     /// Memory for the next turn's, empty in between.
@@ -97,6 +99,7 @@ final class DeliveryLoop: @unchecked Sendable {
             case .read(let id, let scope, let after): read(id, scope, after)
             case .journal(let entry): entries.append(entry)
             case .log(let level, let message, let metadata): logger.log(level: level, message, metadata: metadata)
+            case .disabled(let webhook, let reason): onDisabled?(webhook, reason)
             }
         }
         if let onJournal, !entries.isEmpty { onJournal(entries) }

@@ -257,6 +257,7 @@ extension DeliveryState {
         endpoint.health.disabledSince = now.wall
         putHealth(endpoint)
         act(.log(.warning, "webhook disabled", ["webhook": "\(endpoint.id)", "reason": "\(reason)"]))
+        act(.disabled(endpoint.webhook, reason: reason))
         let attempts = JSONValue.int(endpoint.health.failedAttempts)
         tell("webhook.disabled", about: endpoint, ["reason": .string(reason), "failedAttempts": attempts], at: now)
     }

@@ -18,6 +18,7 @@ package struct DeliveryState {
         case read(UInt64, Scope, after: CommitSequence)
         case journal(JournalEntry)
         case log(Logger.Level, Logger.Message, Logger.Metadata)
+        case disabled(Webhook, reason: String)
     }
 
     /// An attempt under way. A class: it is large, and passed on several times.

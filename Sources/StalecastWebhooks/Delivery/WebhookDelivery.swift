@@ -70,6 +70,9 @@ package final class WebhookDelivery: Sendable {
         }
     }
 
+    /// - Parameter hear: called on the engine's thread for each webhook that is disabled for its failures, with the reason.
+    package func onDisabled(_ hear: @escaping @Sendable (Webhook, String) -> Void) { perform { $0.onDisabled = hear } }
+
     // MARK: One node of several
 
     /// Starts a node's delivery, beside ``start(webhooks:changes:others:)``, which then gets no webhook: the webhooks

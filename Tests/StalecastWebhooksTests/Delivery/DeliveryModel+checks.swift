@@ -22,7 +22,7 @@ extension DeliveryModel {
                 case .cancel(let id): cancelled.insert(id)
                 case .read(let id, let scope, let after): reads.append((id, scope, after))
                 case .journal(let entry): write(entry)
-                case .log: break
+                case .log, .disabled: break
                 }
             }
             turns += 1

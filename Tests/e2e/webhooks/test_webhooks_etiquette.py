@@ -9,6 +9,7 @@ from email.utils import formatdate
 import pytest
 
 from harness import webhooks
+from harness.cli import stalecast
 from harness.daemon import LONG
 from harness.receiver import GARBAGE, HANG, RESET, Answer, Receiver, flood
 from harness.templates import marked
@@ -165,6 +166,7 @@ async def test_a_receiver_can_say_that_it_wants_no_more(launch):
         await daemon.publish(marked("one"))
         disabled = await hooks.until(made, state_is("disabled"))
         assert disabled["state"]["reason"] == "refused_by_receiver" and disabled["state"]["since"]
+        assert f"demo: disabled webhook {id_of(made)}: refused_by_receiver" in stalecast("logs", "--data", daemon.data)
         version = await daemon.publish(marked("two"))
         daemon.stop()
         daemon.start()
