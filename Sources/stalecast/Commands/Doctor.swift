@@ -47,12 +47,7 @@ struct Doctor: AsyncParsableCommand {
 
     /// Whether a daemon is named that may run elsewhere: by a flag, a variable or the context in use, as for all commands.
     private var asksOnlyDaemon: Bool {
-        if connection.namesDaemon { return true }
-        // A broken contexts file is reported when the address is looked up.
-        guard config == nil, streams == nil, connection.data.path == nil,
-            let surroundings = try? Surroundings.current.get()
-        else { return false }
-        return surroundings.value(.data) == nil && surroundings.value(.control) != nil
+        connection.namesDaemon || config == nil && streams == nil && connection.isElsewhere
     }
 
     private func loadConfiguration() throws(CommandFailure) -> Configuration {

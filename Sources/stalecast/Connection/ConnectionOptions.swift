@@ -58,6 +58,14 @@ struct ConnectionOptions: ParsableArguments, DaemonPlace {
     /// Whether a daemon is named, and not only its data directory.
     var namesDaemon: Bool { control != nil || context != nil }
 
+    /// Whether a daemon is named that may run elsewhere, by a flag, a variable or the context in use, and no data directory.
+    var isElsewhere: Bool {
+        if control != nil { return true }
+        // A broken contexts file is reported when the address is looked up.
+        guard data.path == nil, let surroundings = try? Surroundings.current.get() else { return false }
+        return surroundings.value(.data) == nil && surroundings.value(.control) != nil
+    }
+
     private func token() throws(CommandFailure) -> ControlToken {
         if let tokenFile { return try ControlToken(readFrom: tokenFile) }
         let surroundings = try Surroundings.current.get()
