@@ -193,8 +193,8 @@ let package = Package(
             name: "stalecast",
             dependencies: [
                 "StalecastAccess", "StalecastClient", "StalecastControl", "StalecastDaemon", "StalecastHTTP",
-                "StalecastLoad", "StalecastOutbound", "StalecastSources", "StalecastStore", "StalecastTemplate",
-                "StalecastWebhooks", "StalecastWire", "CLinux",
+                "StalecastHub", "StalecastLoad", "StalecastOutbound", "StalecastSources", "StalecastStore",
+                "StalecastTemplate", "StalecastWebhooks", "StalecastWire", "CLinux",
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "Logging", package: "swift-log"),

@@ -7,11 +7,10 @@ package enum MessageID {
     private static let length = 32
 
     /// The message about a version of a scope.
-    package static func of(_ change: TemplateChange, epoch: Epoch) -> String {
+    package static func of(_ version: VersionNumber, of scope: Scope, epoch: Epoch) -> String {
         prefix
             + Base32.token(
-                of: "stalecast/version", epoch.description, change.scope.description, String(change.version),
-                length: length)
+                of: "stalecast/version", epoch.description, scope.description, String(version), length: length)
     }
 
     /// A message that is not about a version; `nonce` tells it from others of its kind.

@@ -100,7 +100,7 @@ package final class WebhookFormatter: AttemptFormatter {
         switch content {
         case .stale(let content):
             return try cache.message(RenderedMessage.Key(content, format)) { () throws(AttemptProblem) in
-                let id = MessageID.of(content.change, epoch: epoch)
+                let id = MessageID.of(content.change.version, of: content.change.scope, epoch: epoch)
                 return try message(
                     id, format, StandardMessage.stale(content, epoch: epoch), CloudEvent(content, id: id),
                     FCMMessage.stale(content.topic))

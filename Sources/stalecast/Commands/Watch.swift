@@ -1,5 +1,4 @@
 import ArgumentParser
-import Foundation
 import StalecastWire
 
 /// `stalecast watch`: prints messages as they come.
@@ -53,12 +52,6 @@ struct Watch: AsyncParsableCommand {
     @Option(help: .value("command", "Run this for each message; what it ends with is told when it is not 0."))
     var exec: String?
 
-    @Option(
-        help: .value(
-            "file", "File with the API key that Edge asks for where auth.mode is enforce (default: $STALECAST_API_KEY)."
-        ), completion: .file())
-    var apiKeyFile: String?
-
     @OptionGroup var scopeOptions: ScopeOptions
     @OptionGroup var connection: EdgeOptions
     @OptionGroup var outputOptions: OutputOptions
@@ -96,9 +89,7 @@ struct Watch: AsyncParsableCommand {
         ) {
             await greeting(request)
         }
-        var watcher = Watcher(
-            request, polls: poll,
-            address: edge, sink: printer.take)
+        var watcher = Watcher(request, polls: poll, address: connection.addressWithKey, sink: printer.take)
         do {
             try await watcher.run()
         } catch is Watch.Printer.Enough {}
@@ -106,28 +97,10 @@ struct Watch: AsyncParsableCommand {
 }
 
 extension Watch {
-    /// Edge's address, read again on every call, with the key to show there.
-    private func edge() throws(CommandFailure) -> ServerAddress {
-        var address = try connection.edgeAddress()
-        guard let apiKeyFile else {
-            address.apiKey = ProcessInfo.processInfo.environment["STALECAST_API_KEY"]
-            return address
-        }
-        do {
-            address.apiKey = try String(contentsOfFile: apiKeyFile, encoding: .utf8)
-                .trimmingCharacters(in: .whitespacesAndNewlines)
-        } catch {
-            throw CommandFailure(
-                .tokenRefused, "the API key cannot be read from \(apiKeyFile) (\(error.reason))",
-                advice: "`stalecast keys create --action watch --save FILE` makes one.")
-        }
-        return address
-    }
-
     /// `connected to http://127.0.0.1:8080: PUSH_RC, demo/firebase version 4`; without what `/v1/state` does not tell.
     fileprivate func greeting(_ subscription: Watcher.Request) async -> String {
         // The stream stands: a state that cannot be read is no reason to say anything.
-        guard let address = try? edge() else { return "connected" }
+        guard let address = try? connection.addressWithKey() else { return "connected" }
         let names = subscription.topics.map(\.description).joined(separator: ", ")
         let start = "connected to \(address.url): \(names)"
         guard let request = try? address.request("/v1/state", subscription.query),  // no state: the next event tells it
@@ -189,7 +162,7 @@ extension Watch {
                 hasGreeted = true
                 return output.remark(output.palette.dim("\(await greeting()); up to date, cursor \(cursor.printable)"))
             }
-            guard case .message(let data) = event else {
+            guard case .message(let data, _) = event else {
                 if let remark = line.remark(event) { output.remark(remark) }
                 return
             }

@@ -26,12 +26,36 @@ struct EdgeOptions: ParsableArguments, DaemonPlace {
     @Option(help: .caFile, completion: .file())
     var caFile: String?
 
+    @Option(
+        help: .value(
+            "file", "File with the API key that Edge asks for where auth.mode is enforce (default: $STALECAST_API_KEY)."
+        ), completion: .file())
+    var apiKeyFile: String?
+
     // Scripts may give every command the same options.
     @Option(help: .hidden)
     var tokenFile: String?
 
     @Option(help: .hidden)
     var user: String?
+
+    /// Edge's address, read again on every call, with the key to show there.
+    func addressWithKey() throws(CommandFailure) -> ServerAddress {
+        var address = try edgeAddress()
+        guard let apiKeyFile else {
+            address.apiKey = ProcessInfo.processInfo.environment["STALECAST_API_KEY"]
+            return address
+        }
+        do {
+            address.apiKey = try String(contentsOfFile: apiKeyFile, encoding: .utf8)
+                .trimmingCharacters(in: .whitespacesAndNewlines)
+        } catch {
+            throw CommandFailure(
+                .tokenRefused, "the API key cannot be read from \(apiKeyFile) (\(error.reason))",
+                advice: "`stalecast keys create --action watch --save FILE` makes one.")
+        }
+        return address
+    }
 }
 
 extension ArgumentHelp {

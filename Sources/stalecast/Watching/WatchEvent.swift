@@ -3,8 +3,8 @@ import StalecastWire
 extension Watcher {
     /// Event for a watcher, from a stream or a poll alike.
     enum Event: Sendable {
-        /// A message's data, one line of JSON.
-        case message(String)
+        /// A message's data, one line of JSON, and the cursor after it.
+        case message(String, cursor: String)
         /// Everything up to this cursor has been delivered.
         case synced(String)
         /// The cursor no longer means anything: forget what you hold; the newest messages follow.

@@ -168,7 +168,7 @@ extension Watcher.Event {
     fileprivate init?(_ event: ServerSentEvent) {
         let data = JSONValue.ifValid(event.data.utf8)  // plain text is shown as it is
         switch event.type {
-        case "message": self = .message(event.data)
+        case "message": self = .message(event.data, cursor: event.lastEventID)
         case "synced": self = .synced(event.lastEventID)
         case "reset": self = .reset(data?["reason"]?.string ?? event.data)
         case "unknown-topics":

@@ -4,65 +4,102 @@ import StalecastWebhooks
 import StalecastWire
 
 extension Webhooks {
-    /// `stalecast webhooks listen`: a receiver to look at requests with.
+    /// `stalecast webhooks listen`: a receiver to look at requests with, or versions passed on to an app.
     struct Listen: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "listen",
-            abstract: "Receive webhooks here and show them, with the result of each signature check.",
+            abstract: "Send versions to an app on this machine, or receive webhooks here and show them.",
             discussion: """
-                A receiver for trying things out: it answers 204, echoes challenges and grants CloudEvents' OPTIONS. The \
-                daemon calls this machine only if allowed: STALECAST_WEBHOOKS_ALLOWED_ADDRESSES=127.0.0.0/8 stalecast serve.
+                With --forward-to each new version is sent to your app as a registered webhook would be: signed, and again until \
+                the app answers 2xx; of versions that come meanwhile only the newest. Nothing is registered at the daemon, and no \
+                address must be allowed there: this command watches Edge. The secret is another one in each run; --secret-file \
+                takes one of your own.
+
+                Without it this is a receiver for webhooks that you register: it answers 204, echoes challenges and grants \
+                CloudEvents' OPTIONS. The daemon calls this machine only if allowed: \
+                STALECAST_WEBHOOKS_ALLOWED_ADDRESSES=127.0.0.0/8 stalecast serve.
 
                 Examples:
+                  stalecast webhooks listen --forward-to http://127.0.0.1:3000/hook
                   stalecast webhooks listen                # on 127.0.0.1:9000
                   stalecast webhooks add http://127.0.0.1:9000/ --save-secret hook.secret
                   stalecast webhooks listen --secret-file hook.secret --count 1 --json
                   stalecast webhooks listen --status 503   # a receiver that fails
-                  stalecast webhooks listen --forward-to http://127.0.0.1:3000/hook
                 """)
 
-        @Option(help: .value("host:port", "Where to listen."))
-        var listen = "127.0.0.1:9000"
-
-        @Option(help: .value("file", "File with the secret or public key; without it signatures are not checked."))
-        var secretFile: String?
-
-        @Option(help: .value("url", "Pass requests on to this URL, and answer what it answers; 502 where it does not."))
+        @Option(help: .value("url", "Send new versions to this URL."))
         var forwardTo: String?
 
-        @Option(help: .value("code", "What requests are answered with, without --forward-to."))
+        @Option(help: .value("host:port", "Where to receive (default: 127.0.0.1:9000)."))
+        var listen: String?
+
+        @Option(
+            help: .value("file", "Secret, or public key to check with (default: sign with a new one, check nothing)."),
+            completion: .file())
+        var secretFile: String?
+
+        @Option(help: .value("code", "What received requests are answered with."))
         var status = 204
 
-        @Option(help: .value("number", "End after so many requests."))
+        @Option(help: .value("number", "End after so many requests, or versions that the app took."))
         var count: Int?
 
+        @OptionGroup var scopeOptions: ScopeOptions
+        @OptionGroup var connection: EdgeOptions
         @OptionGroup var outputOptions: OutputOptions
 
         func validate() throws {
             guard (200...599).contains(status) else { throw ValidationError("--status is 200 to 599") }
             if let count, count < 1 { throw ValidationError("--count is 1 or more") }
+            guard forwardTo != nil, listen != nil else { return }
+            throw ValidationError("--forward-to watches the daemon and receives nothing: leave --listen out")
         }
 
         func run() async throws {
+            if let forwardTo { try await forward(to: forwardTo) } else { try await receive() }
+        }
+
+        private func receive() async throws {
             let key = try secretFile.map { path throws(CommandFailure) in
                 try SecretFile.key(path, VerificationKey.init)
             }
             let output = outputOptions.output
-            let forwarder = try forwardTo.map { url throws(CommandFailure) in try WebhookForwarder(url) }
-            let receiver = try WebhookReceiver(listen)
+            let receiver = try WebhookReceiver(listen ?? "127.0.0.1:9000")
             output.remark(
-                "listening on http://\(receiver.address)/, "
-                    + (forwardTo.map { "passing on to \($0)" } ?? "answering \(status)")
+                "listening on http://\(receiver.address)/, answering \(status)"
                     + (key == nil ? "; signatures are not checked" : ""))
             var seen = 0
             try await receiver.serve { request async throws(CommandFailure) in
                 try Webhooks.Receipt(request, key: key).write(to: output)
                 seen += 1
-                let goesOn = count.map { seen < $0 } ?? true
-                guard let forwarder else { return (request.answer(status: status), goesOn) }
-                let (answer, outcome) = await forwarder.answer(to: request)
-                output.remark(outcome)
-                return (answer, goesOn)
+                return (request.answer(status: status), count.map { seen < $0 } ?? true)
+            }
+        }
+
+        /// Watches the scope and sends each version on, until `--count` were taken.
+        private func forward(to url: String) async throws {
+            let (output, scope) = (outputOptions.output, try scopeOptions.scope())
+            let given = try secretFile.map { path throws(CommandFailure) in
+                try SecretFile.key(path, SigningKey.init)
+            }
+            let key = given ?? .generate(.hmacSHA256)
+            let forwarder = try WebhookForwarder(url, key, output)
+            let secret = given == nil ? "; secret of this run: \(key.secretText)" : ""
+            output.remark("new versions of \(scope) go to \(url)\(secret)")
+            let line = Watcher.Line(output.palette, .asked)
+            try await withThrowingTaskGroup(of: Void.self) { group in
+                group.addTask {
+                    let request = Watcher.Request(topics: [scope.announcedTopic], scope: scope)
+                    var watcher = Watcher(request, polls: false, address: connection.addressWithKey) { event in
+                        if let remark = line.remark(event) { output.remark(remark) }
+                        guard case .message(let data, let cursor) = event else { return }
+                        if let version = ForwardedVersion(data, cursor: cursor) { forwarder.receive(version) }
+                    }
+                    try await watcher.run()
+                }
+                group.addTask { try await forwarder.run(limit: count) }
+                defer { group.cancelAll() }
+                try await group.next()
             }
         }
     }

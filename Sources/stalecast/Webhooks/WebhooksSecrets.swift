@@ -120,12 +120,8 @@ extension Webhooks {
             _ body: [UInt8], id: String?, timestamp: Int64?, _ signer: Signer
         ) -> [(name: String, value: String)] {
             let id = id ?? MessageID.of("sign", nonce: Epoch.random().description)
-            let now = Timestamp.now()
-            let seconds = timestamp ?? now.microseconds / 1_000_000
-            let signatures = signer.signatures(messageID: id, timestamp: seconds, body: body, at: now)
-            return [("webhook-id", id), ("webhook-timestamp", String(seconds)), ("webhook-signature", signatures)]
+            return signer.headers(id, body, at: timestamp)
         }
-
     }
 
     /// `stalecast webhooks check-signature`: a receiver's view, to find out why its library refuses.
@@ -175,6 +171,18 @@ extension Webhooks {
             let output = outputOptions.output
             try output.show(["fits": .bool(true)], ["the signature fits"])
         }
+    }
+}
+
+extension Signer {
+    /// The three header fields of a signed body.
+    ///
+    /// - Parameter seconds: since 1970; nil is now.
+    func headers(_ id: String, _ body: [UInt8], at seconds: Int64? = nil) -> [(name: String, value: String)] {
+        let now = Timestamp.now()
+        let seconds = seconds ?? now.microseconds / 1_000_000
+        let signatures = signatures(messageID: id, timestamp: seconds, body: body, at: now)
+        return [("webhook-id", id), ("webhook-timestamp", String(seconds)), ("webhook-signature", signatures)]
     }
 }
 

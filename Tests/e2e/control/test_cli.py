@@ -555,6 +555,11 @@ def test_a_backup_of_a_live_store_is_restored_under_a_new_identity(running, cli)
     verified = subprocess.run([BINARY, "backup", "verify", backup], capture_output=True, text=True, timeout=20,
                               env=environment(TMPDIR="/nowhere"))
     assert verified.returncode == 0 and "demo/firebase at version 1" in verified.stdout
+    with open(backup, "rb") as whole:
+        (cli.files / "broken").write_bytes(whole.read(6000))
+    broken = subprocess.run([BINARY, "backup", "verify", cli.files / "broken"], capture_output=True, text=True, timeout=20,
+                            env=environment())
+    assert broken.returncode == REFUSED and "use another backup" in broken.stderr and "--data" not in broken.stderr, broken.stderr
     rehearsal = cli("restore", backup, "--dry-run")
     assert "the next one is 3" in rehearsal and "nothing was changed" in rehearsal
     restored = cli("restore", backup)
@@ -566,11 +571,6 @@ def test_a_backup_of_a_live_store_is_restored_under_a_new_identity(running, cli)
     cli("publish", cli.file(marked("three")))
     assert cli.json("versions")["versions"][0]["versionNumber"] == "3", "clients may hold a version 2"
 
-    with open(backup, "rb") as whole:
-        (cli.files / "broken").write_bytes(whole.read(6000))
-    broken = subprocess.run([BINARY, "backup", "verify", cli.files / "broken"], capture_output=True, text=True, timeout=20,
-                            env=environment())
-    assert broken.returncode == REFUSED and "use another backup" in broken.stderr and "--data" not in broken.stderr, broken.stderr
 
 def test_backup_and_restore_speak_json(running, cli):
     cli("publish", cli.file(marked("one")))

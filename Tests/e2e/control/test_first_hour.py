@@ -379,7 +379,7 @@ STAND_INS = [
     (r"tls check (config.example.com:8443|\S+tls.pem)|(?<=tls check )--ca-file ca.pem --json localhost:8080",
      "tls check tls/localhost.pem"), (r"tls dev --to tls\b", "tls dev --to new.$RANDOM"),
     (r"tls check tls check", "tls check"), (r"context add here .*", "context list"),
-    (r"listen +#.*", "listen --listen 127.0.0.1:0"), (r"webhooks listen --", "webhooks listen --listen 127.0.0.1:0 --"),
+    (r"listen +#.*", "listen --listen 127.0.0.1:0"), (r"webhooks listen --(?!forward)", "webhooks listen --listen 127.0.0.1:0 --"),
 ]
 # Commands that run until they are ended; those that say no here, and why that is right.
 ENDLESS = r"\bstalecast (serve|emulator|watch|top|webhooks listen|audit( show)? --follow|logs --follow|propagation status --follow)"

@@ -1,15 +1,16 @@
 """`stalecast webhooks` as people get it wrong: sentences, exit codes, JSON, and the help's examples, run as printed."""
 
+import asyncio
 import json
 import os
 import re
 import subprocess
 
 import pytest
+import standardwebhooks
 
 from harness import webhooks
 from harness.daemon import BINARY, environment
-from harness.http1 import fetch
 from harness.receiver import RESET, Answer, Receiver
 from harness.templates import marked
 from harness.webhooks import Webhooks, id_of, secret_of
@@ -31,6 +32,10 @@ class Cli:
         out, err = done.stdout.decode(), done.stderr.decode()
         assert done.returncode == code, f"{words} ended with {done.returncode}:\n{out}\n{err}"
         return out, err
+
+    def start(self, *words):
+        return subprocess.Popen([BINARY, "webhooks", *map(str, words), "--data", self.daemon.data], env=environment(),
+                                text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
 
 
 # arguments after the webhook's id, or with ID in them; exit code; what the sentence must name
@@ -188,32 +193,77 @@ async def test_a_secret_of_ones_own_is_not_shown_again(launch, tmp_path):
     assert "twice" in err
 
 
-async def test_a_listener_passes_requests_on_and_answers_what_the_app_answers():
-    def app(arrival):
-        return Answer(418, (("Content-Type", "text/x-tea"),), b"tea") if arrival.body else RESET
+def forwarding(daemon, url, *words):
+    """`webhooks listen --forward-to`, once it watches; it prints its secret first."""
+    process = Cli(daemon).start("listen", "--forward-to", url, *words)
+    said = process.stderr.readline()
+    assert f"new versions of demo/firebase go to {url}" in said, said
+    assert "up to date" in process.stderr.readline()
+    return process, re.search(r"whsec_\S+", said)
 
-    with Receiver(app) as receiver:
-        words = ["listen", "--listen", "127.0.0.1:0", "--forward-to", f"{receiver.url}/hook?a=b", "--count", "3"]
-        with subprocess.Popen([BINARY, "webhooks", *words], env=environment(), text=True, stdout=subprocess.PIPE,
-                              stderr=subprocess.PIPE) as process:
-            said = process.stderr.readline()
-            port = int(re.search(r"http://127.0.0.1:(\d+)/", said)[1])
-            assert f"passing on to {receiver.url}/hook?a=b" in said
-            headers = [("Webhook-Id", "msg_1"), ("Content-Type", "application/json"), ("X-Own", "yes")]
-            answer = await fetch(port, "/elsewhere", "POST", headers, b'{"type":"config.stale"}')
-            assert (answer.status, answer.header("content-type"), answer.body) == (418, "text/x-tea", b"tea")
-            assert (await fetch(port, "/", "POST", [], b"")).status == 502
-            granted = await fetch(port, "/", "OPTIONS", [("WebHook-Request-Origin", "stalecast")])
-            assert granted.header("webhook-allowed-origin") == "stalecast"
-            assert process.wait(10) == 0
-            said = process.stderr.read()
-            assert "the app answered 418" in said and "the app did not answer" in said
-        arrived = receiver.arrivals[0]
-        assert (arrived.method, arrived.path, arrived.body) == ("POST", "/hook?a=b", b'{"type":"config.stale"}')
-        assert arrived.headers["webhook-id"] == "msg_1" and arrived.headers["x-own"] == "yes"
-        assert arrived.headers["host"] == f"127.0.0.1:{receiver.port}"
-    done = subprocess.run([BINARY, "webhooks", "listen", "--forward-to", "nonsense"], env=environment(), capture_output=True, text=True)
-    assert done.returncode == USAGE and "--forward-to" in done.stderr
+
+@pytest.mark.limit(60)
+async def test_versions_are_sent_to_an_app_that_is_not_registered(launch):
+    """On a daemon as it comes: no address is allowed, nothing is registered, and nothing is left behind."""
+    answers = iter([RESET, Answer(500, body=b"busy"), Answer(200)])
+    with Receiver(lambda _: next(answers, Answer())) as receiver:
+        daemon = launch()
+        process, secret = forwarding(daemon, f"{receiver.url}/hook?a=b", "--count", "2")
+        await daemon.publish(marked("one"))
+        first = [process.stdout.readline() for _ in range(3)]
+        assert "version 1" in first[0] and "again in" in first[0] and "500: busy; again in" in first[1], first
+        assert first[2].endswith("the app answered 200\n"), first
+        await daemon.publish(marked("two"))
+        assert "version 2 since 1: the app answered 204" in process.stdout.readline()
+        assert process.wait(20) == 0, process.stderr.read()
+        process.communicate()
+        assert await Webhooks(daemon).list() == []
+    *_, last = receiver.arrivals
+    assert (last.method, last.path, last.headers["content-type"]) == ("POST", "/hook?a=b", "application/json")
+    heard = standardwebhooks.Webhook(secret[0]).verify(last.body, last.headers)
+    assert heard["type"] == "config.stale" and heard["data"]["version"] == 2 and heard["data"]["sinceVersion"] == 1
+    assert len({one.headers["webhook-id"] for one in receiver.arrivals[:3]}) == 1
+
+
+@pytest.mark.limit(60)
+async def test_an_app_gets_what_a_registered_webhook_gets(launch, tmp_path):
+    """The same body and id; and while it fails only the newest version, which stands for those before."""
+    (tmp_path / "own.secret").write_text("whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw\n")
+    isDown = True
+    with Receiver() as registered, Receiver(lambda _: Answer(503) if isDown else Answer()) as app:
+        daemon = launch(webhooks.config())
+        await daemon.publish(marked("one"))
+        await Webhooks(daemon).add(registered.url)
+        process, shown = forwarding(daemon, app.url, "--secret-file", tmp_path / "own.secret", "--json")
+        assert shown is None
+        isDown = False
+        await daemon.publish(marked("two"))
+        attempt = json.loads(process.stdout.readline())
+        assert attempt["versionNumber"] == "2" and attempt["status"] == 204 and attempt["outcome"] == "2xx"
+        await asyncio.to_thread(registered.wait, lambda arrivals: any(b'"version":2' in one.body for one in arrivals))
+        theirs = next(one for one in registered.arrivals if b'"version":2' in one.body)
+        assert (theirs.body, theirs.headers["webhook-id"]) == (app.arrivals[-1].body, app.arrivals[-1].headers["webhook-id"])
+        isDown = True
+        for name in ("three", "four", "five"):
+            await daemon.publish({"parameters": {name: {"defaultValue": {"value": "1"}}}})
+        assert json.loads(process.stdout.readline())["outcome"] == "5xx"
+        isDown = False
+        while json.loads(process.stdout.readline())["outcome"] != "2xx":
+            pass
+        process.kill()
+        process.communicate()
+    data = json.loads(app.arrivals[-1].body)["data"]
+    assert (data["version"], data["sinceVersion"], data["coalesced"]) == (5, 2, 2)
+    assert set(data["changedKeys"]) >= {"three", "four", "five"}
+
+
+def test_forwarding_says_what_is_wrong(launch):
+    daemon = launch()
+    cli = Cli(daemon)
+    assert "--forward-to" in cli("listen", "--forward-to", "nonsense", code=USAGE)[1]
+    assert "--listen" in cli("listen", "--forward-to", "http://127.0.0.1:1/", "--listen", "127.0.0.1:0", code=USAGE)[1]
+    daemon.stop()
+    assert "no daemon" in cli("listen", "--forward-to", "http://127.0.0.1:1/", code=UNREACHABLE)[1]
 
 
 COMMANDS = ["add", "list", "show", "update", "pause", "resume", "enable", "verify", "test", "rotate-secret", "attempts",
