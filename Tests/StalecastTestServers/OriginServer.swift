@@ -84,8 +84,9 @@ package final class OriginServer: Sendable {
         state.withLock { state in
             state.isStopped = true
             for descriptor in state.open { shutdown(descriptor, Int32(SHUT_RDWR)) }
+            // Under the lock: the thread that accepts closes the listener once it has seen `isStopped`.
+            shutdown(listener, Int32(SHUT_RDWR))
         }
-        shutdown(listener, Int32(SHUT_RDWR))
     }
 
     private func accept() {
