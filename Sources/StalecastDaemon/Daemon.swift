@@ -113,11 +113,12 @@ package struct Daemon: Sendable {
         // nil: a signal asked the daemon to end before the store could be opened.
         guard let store = opened else { return }
         defer { store.close() }
+        let edgeTLS = try ListenerTLS("edge", configuration.edge.tls, isTLS13Only: false, logger)
+        let controlTLS = try ListenerTLS("control", configuration.controlTLS, isTLS13Only: true, logger)
+        // Before the path, whose sources and webhooks write lines.
         let audit = try Self.openAudit(configuration, logger)
         defer { audit.mark() }
         let path = try await CommitPath(store, connection, configuration, descriptors, audit, logger)
-        let edgeTLS = try ListenerTLS("edge", configuration.edge.tls, isTLS13Only: false, logger)
-        let controlTLS = try ListenerTLS("control", configuration.controlTLS, isTLS13Only: true, logger)
         let token = try loadToken(path.cluster, store)
         let copies = AuditCopies(audit, store)
         try complete(copies)
