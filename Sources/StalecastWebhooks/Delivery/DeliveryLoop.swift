@@ -18,7 +18,7 @@ final class DeliveryLoop: @unchecked Sendable {
     private var state: DeliveryState
     /// Hears of what is written, before it is.
     var onJournal: (@Sendable ([JournalEntry]) -> Void)?
-    /// Hears of each webhook that is disabled for its failures, and of the reason.
+    /// Called for each webhook that ``DeliveryState`` disables, with the reason.
     var onDisabled: (@Sendable (Webhook, String) -> Void)?
     /// Requests of the attempts under way, by the attempts' slots.
     private var tickets: [(attempt: UInt64, ticket: OutboundEngine.Ticket)?] = []

@@ -18,6 +18,7 @@ package struct DeliveryState {
         case read(UInt64, Scope, after: CommitSequence)
         case journal(JournalEntry)
         case log(Logger.Level, Logger.Message, Logger.Metadata)
+        /// Report that a webhook was disabled because of its receiver's answers, or for want of them.
         case disabled(Webhook, reason: String)
     }
 

@@ -70,7 +70,9 @@ package final class WebhookDelivery: Sendable {
         }
     }
 
-    /// - Parameter hear: called on the engine's thread for each webhook that is disabled for its failures, with the reason.
+    /// Reports each webhook that delivery disables, with the reason: `failing`, `gone` or `refused_by_receiver`.
+    ///
+    /// - Parameter hear: called on the engine's thread. Set it before the start: earlier ones are not reported.
     package func onDisabled(_ hear: @escaping @Sendable (Webhook, String) -> Void) { perform { $0.onDisabled = hear } }
 
     // MARK: One node of several

@@ -189,6 +189,10 @@ import Testing
     @Test func aReceiverCanSwitchItselfOff() async throws {
         try await OriginServer.serving({ _ in .status(200, ["Webhook-Delivery: disable"]) }) { server in
             try await DeliveryFixture.running { fixture in
+                let disabled = Mutex<[String]>([])
+                try fixture.delivery.onDisabled { webhook, reason in
+                    disabled.withLock { $0.append("\(webhook.id) \(reason)") }
+                }
                 let webhook = try fixture.install(fixture.webhook(server.url))
                 try fixture.publish()
                 try await eventually {
@@ -196,6 +200,7 @@ import Testing
                     guard case .disabled("refused_by_receiver", _)? = state else { return false }
                     return true
                 }
+                try await eventually { disabled.withLock { $0 } == ["\(webhook.id) refused_by_receiver"] }
                 #expect(server.requests.count == 1)
             }
         }
