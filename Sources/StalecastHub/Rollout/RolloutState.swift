@@ -68,9 +68,9 @@ struct RolloutState {
         rollouts.gather(&table.entries, in: scope, names)
     }
 
-    /// A loop tells how far a version is on its streams.
+    /// Notes how far a version is on a loop's streams.
     ///
-    /// - Parameter streamCounts: nil is none, unless the loop has told.
+    /// - Parameter streamCounts: nil for a loop without streams; ignored when the loop has counted this version before.
     mutating func note(
         _ streamCounts: StreamCounts?, of loop: Int, in scope: Scope, _ sequence: CommitSequence, at now: UInt64
     ) {
@@ -312,7 +312,7 @@ struct RolloutState {
         }
     }
 
-    /// - Parameter wasTold: see ``ScopeRollouts``.
+    /// A client leaves the audiences of versions that it does not have, see ``ScopeRollouts``.
     private mutating func part(_ place: Int, at now: UInt64, wasTold: (VersionRollout) -> Bool?) {
         let scope = names.scope(table.entries[place].scope)
         rollouts.part(&table.entries[place], in: scope, weight: table.weight, at: now, wasTold: wasTold)

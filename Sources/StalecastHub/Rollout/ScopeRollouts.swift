@@ -6,7 +6,7 @@ struct ScopeRollouts {
     /// Versions of a scope kept in memory; a bit each.
     static let ring = 32
 
-    /// Oldest first.
+    /// Versions of each scope, oldest first.
     private(set) var lists: [Scope: [VersionRollout]] = [:]
     /// The newest version that exists; no claim goes beyond it.
     private var newest: [Scope: VersionNumber] = [:]
@@ -50,11 +50,11 @@ struct ScopeRollouts {
         lists.values[index][place].gather(&entries, of: number, hears: hears)
     }
 
-    /// A loop tells how far a version is on its streams.
+    /// Notes how far a version is on a loop's streams.
     ///
     /// - Parameters:
-    ///   - streamCounts: nil is none, unless the loop has told.
-    ///   - loops: number of loops; the audience is known when all have told.
+    ///   - streamCounts: nil for a loop without streams; ignored when the loop has counted this version before.
+    ///   - loops: number of loops; the audience is known when all have counted.
     mutating func note(
         _ streamCounts: StreamCounts?, of loop: Int, in scope: Scope, _ sequence: CommitSequence, loops: Int,
         at now: UInt64
