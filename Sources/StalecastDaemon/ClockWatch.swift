@@ -47,7 +47,8 @@ package struct ClockWatch: Sendable {
     /// Shortcoming of a clock that is behind what the former daemon wrote last; nil when it is not behind.
     package static func sentence(now: Timestamp, since former: Timestamp?) -> String? {
         setBack(now: now, since: former).map { behind in
-            "the system clock is \(Int64((behind / .seconds(1)).rounded())) s behind the last audit line of the run before"
+            let seconds = Int64((behind / .seconds(1)).rounded())
+            return "the system clock is \(seconds) s behind the last audit line of the run before"
         }
     }
 

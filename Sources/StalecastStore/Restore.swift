@@ -112,7 +112,7 @@ extension TemplateStore {
         where parts.contains(where: { part.hasSuffix("/" + $0) }) || !FileOperation.exists(part) {
             _ = try setAside(part, suffix)
         }
-        // A crash after this leaves no database under its name, and a start refuses.
+        // A crash after this leaves no database under its name: a start refuses while one that was set aside is there.
         try FileOperation.synchronize(directory.path)
         for part in parts { try moveIn(directory.path + "/" + part) }
         try moveIn(directory.database)

@@ -29,7 +29,7 @@ package final class WriterQueue: TaskExecutor {
 
     package func enqueue(_ job: consuming ExecutorJob) {
         let job = UnownedJob(job)
-        // By way of the queue below GRDB's own, as all work that takes its turn.
+        // First through `queue`, as all work that waits for the writer, so that the turns keep their order.
         queue.async {
             self.pool.asyncWriteWithoutTransaction { _ in
                 self.runner.store(pthread_self(), ordering: .relaxed)

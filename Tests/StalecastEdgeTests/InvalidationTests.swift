@@ -123,7 +123,7 @@ import Testing
             try await live.wait { ($0.deliveries[.firebase] ?? 0) >= 5 }
             for client in clients { client.readSome(milliseconds: 0) }
             let waiting = clients.filter { !$0.text.contains("{") }
-            // Every third: together they do not have the next turns.
+            // Every third one, so that not all of these have their turn before their end is seen.
             let leaving = stride(from: 0, to: waiting.count, by: 3).map { waiting[$0] }
             try #require(leaving.count > 1, "they have heartbeats, and no message")
             for client in leaving { client.close() }

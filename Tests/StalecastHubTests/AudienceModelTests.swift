@@ -122,7 +122,7 @@ import Testing
         #expect(one == other && read.book.seconds == unread.book.seconds)
     }
 
-    /// Checks that a publish counts what a pass over the clients found before it, whichever changes come until that is read.
+    /// Checks that a publish counts what a pass over the clients found before it, after any changes until that is read.
     @Test(arguments: 0..<8 as Range<UInt64>) func aPublishCountsWhatAPassOverAllClientsSays(seed: UInt64) throws {
         var random = SeededRandom(seed: seed)
         let world = World(cap: 65_536)

@@ -39,7 +39,8 @@ package final class ChildProcess: Sendable {
         self.pid = pid
     }
 
-    /// Connections of tests that run meanwhile are closed in the process: else they would stay open after their end.
+    /// Marks all descriptors of this process as closed in programs it starts. A program that inherited the connections
+    /// of other tests would keep them open after those tests have closed them.
     private static func inheritsNothing() {
         for name in (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? [] {
             if let descriptor = Int32(name), descriptor > 2 { _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC) }

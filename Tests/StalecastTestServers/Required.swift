@@ -1,3 +1,4 @@
+/// Error for an element that has not come.
 package struct NotThere: Error, CustomStringConvertible {
     package let description: String
 }

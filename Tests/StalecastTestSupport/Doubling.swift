@@ -17,8 +17,8 @@ package struct NotLinear: Error, CustomStringConvertible {
 /// slow is measured again, because an interruption makes only some runs longer; what really is quadratic is so each time.
 ///
 /// - Parameters:
-///   - size: of the largest input, in the unit that `make` counts; of the order a stranger may send. Where only a part of the
-///     work is quadratic it shows with a large size only.
+///   - size: of the largest input, in the unit that `make` counts; of the order a stranger may send. Where only a part
+///     of the work is quadratic it shows with a large size only.
 ///   - make: the input of a size; its time does not count.
 ///   - work: calls what is measured; that it throws is its result.
 ///   - clock: what the work has cost so far. A test of the measure itself counts steps instead.

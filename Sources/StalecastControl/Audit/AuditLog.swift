@@ -6,7 +6,8 @@ import Synchronization
 
 /// Log of changes and their authors, as lines of an ``AuditChain`` in `audit.jsonl` of the data directory, mode 0600. A
 /// line is with the kernel before the answer to what it tells of: it survives the end of the process, not the loss of
-/// power. What commits a version is an ``AuditEntry`` of its transaction as well, see ``AuditCopies``.
+/// power. A version that a caller commits is an ``AuditEntry`` of its transaction as well, see ``AuditCopies``; what a
+/// source or a webhook's delivery does is a line only, which a kill right after the commit can prevent.
 ///
 /// A file that is full is renamed (see ``AuditFiles``) and the chain goes on in another one, whose first line says so.
 package final class AuditLog: Sendable {

@@ -14,7 +14,7 @@ package struct HostRule: Sendable, Equatable {
 
     private init(names: Set<String>?) { self.names = names }
 
-    /// Result of comparing a `Host` field, or of the authority of an absolute target.
+    /// Result of comparing a `Host` field, or the authority of an absolute target, with the names.
     package enum Match: Sendable { case admitted, foreign, invalid }
 
     package func judge(_ authority: some StringProtocol) -> Match {

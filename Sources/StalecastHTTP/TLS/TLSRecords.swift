@@ -165,7 +165,7 @@ package struct TLSRecords: @unchecked Sendable {
             state.pointee.written = 0
             state.pointee.owesKeyUpdate = false
         }
-        // A record of ours between them: the client may change keys again.
+        // Only key changes without a record of ours between them are bounded, so their count starts over.
         state.pointee.keyUpdates = 0
         let own = sealOne(type, bytes, count, recordCipher, at: length)
         return own > 0 ? length + own : 0

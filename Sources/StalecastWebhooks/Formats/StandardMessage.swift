@@ -20,7 +20,12 @@ package enum StandardMessage {
             since: content.since, coalesced: content.coalesced)
     }
 
-    /// - Parameter message: what every other subscriber gets.
+    /// Body about a version.
+    ///
+    /// - Parameters:
+    ///   - message: what every other subscriber gets.
+    ///   - since: version acknowledged last; nil without one.
+    ///   - coalesced: number of versions in between, which this message stands for as well.
     package static func stale(
         _ message: JSONObject, _ cursor: Cursor, since: VersionNumber?, coalesced: Int
     ) -> [UInt8] {
