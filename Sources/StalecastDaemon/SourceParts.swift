@@ -113,7 +113,11 @@ extension AuditLog {
             line["version"] = .string(String(version))
             write("source.adopt", line)
         case .problem(let problem):
-            (line["outcome"], line["reason"]) = ("failed", .string(problem.description))
+            // A sentence about content may quote values, which the audit log must not have.
+            let reason =
+                problem.reason == .invalidContent
+                ? "its content cannot be used; `stalecast sources` says why" : problem.description
+            (line["outcome"], line["reason"]) = ("failed", .string(reason))
             write("source.read", line)
         case .recovered: write("source.recover", line)
         case .fenceTimeout: break

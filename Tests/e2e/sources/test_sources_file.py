@@ -237,6 +237,22 @@ async def test_a_file_that_leaves_a_directory_takes_its_parameters_away(launch, 
     assert await version(daemon, 2) == {"a": "1"}
 
 
+async def test_the_audit_log_has_no_value_of_content_that_is_wrong(launch, tmp_path):
+    path = tmp_path / "template.json"
+    path.write_bytes(encoded(marked("one")))
+    daemon = launch(fed(file_feed(path, interval="100ms")))
+    await version(daemon, 1)
+    number = {"valueType": "NUMBER", "defaultValue": {"value": "hidden"}}
+    renamed_over(path, json.dumps({"parameters": {"a": number}}).encode())
+    assert "hidden" in (await problem(daemon, "invalid_content"))["message"]
+
+    async def audited():
+        text = (daemon.data / "audit.jsonl").read_text()
+        return text if "source.read" in text else None
+
+    assert "hidden" not in await until(audited, "audit line")
+
+
 async def test_what_is_wrong_or_gone_changes_nothing_and_is_said_once(launch, tmp_path):
     path = tmp_path / "template.json"
     path.write_bytes(encoded(marked("one")))
