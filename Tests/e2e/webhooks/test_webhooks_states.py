@@ -1,6 +1,7 @@
 """When a webhook is given up, who hears of it, and how it comes back. The waits are the daemon's real ones, so those of
 a minute are for long campaigns."""
 
+import json
 import signal
 import threading
 import time
@@ -85,6 +86,9 @@ async def test_a_recovery_after_enable_is_told(launch):
         await daemon.publish(marked("one"))
         disabled = await hooks.until(made, state_is("disabled"))
         watcher.wait_for(1)
+        lines = [json.loads(line) for line in (daemon.data / "audit.jsonl").read_text().splitlines()]
+        audited = [(line["webhook"], line["reason"]) for line in lines if line["action"] == "webhook.disable"]
+        assert audited == [(made["id"], "refused_by_receiver")]
         receiver.now = Answer()
         await hooks.act(made, "enable")
         watcher.wait_for(2)
