@@ -145,13 +145,14 @@ import stalecast
         }
         let keys = [
             key("4fT0aZ81Qx", "app"), key("aaaaaaaaaa", "app", "revoked"), key("bbbbbbbbbb", "ci"),
-            key("cccccccccc", "ci"), key("dddddddddd", "4fT0aZ81Qx"),
+            key("cccccccccc", "ci"), key("dddddddddd", "4fT0aZ81Qx"), key("ffffffffff", ""),
         ]
         #expect(try KeyReport.id(of: "app", among: keys) == "4fT0aZ81Qx")
         #expect(try KeyReport.id(of: "4fT0aZ81Qx", among: keys) == "4fT0aZ81Qx", "an id comes before a name")
         #expect(try KeyReport.id(of: "eeeeeeeeee", among: keys) == "eeeeeeeeee", "the daemon says that it has none")
         #expect(throws: CommandFailure.self) { try KeyReport.id(of: "ci", among: keys) }
         #expect(throws: CommandFailure.self) { try KeyReport.id(of: "nobody", among: keys) }
+        #expect(throws: CommandFailure.self, "a key without a name") { try KeyReport.id(of: "", among: keys) }
     }
 
     @Test(

@@ -287,11 +287,11 @@ struct KeysGenerate: AsyncParsableCommand {
 
 /// Forms in which keys are shown.
 package enum KeyReport {
-    /// Id of the key that has this id, or alone has this name; a key that was revoked is not meant by its name.
+    /// Id of the key with this id, or of the only one with this name that is not revoked. An empty name names no key.
     ///
     /// - Throws: ``CommandFailure`` for what neither is an id nor names one key.
     package static func id(of word: String, among keys: [JSONValue]) throws(CommandFailure) -> String {
-        let named = keys.filter { $0["name"]?.string == word && $0["state"]?.string != "revoked" }
+        let named = word.isEmpty ? [] : keys.filter { $0["name"]?.string == word && $0["state"]?.string != "revoked" }
         if keys.contains(where: { $0["id"]?.string == word }) { return word }
         if named.count == 1, let id = named[0]["id"]?.string { return id }
         // The daemon says what is wrong with these.
