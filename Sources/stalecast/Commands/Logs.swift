@@ -47,7 +47,7 @@ struct Logs: AsyncParsableCommand, ControlOptions {
     func run() async throws {
         let scope = try named()
         let directory = connection.data.running.path
-        // What the installed service shares with its group has no audit log.
+        // The directory that the installed service shares with its group has no audit log.
         let isShared = directory == DataDirectory.service.path
         if isShared || connection.isElsewhere || connection.tokenFile != nil { return try await showRemote(scope) }
         try await AuditReader.each(in: directory, follow: follow) { line throws(CommandFailure) in
@@ -75,14 +75,16 @@ struct Logs: AsyncParsableCommand, ControlOptions {
             "refused": refused ? "true" : nil,
         ]
         var last: JSONValue?
+        var hasAnswered = false
         repeat {
             do throws(CommandFailure) {
                 let entries = try await client.send("GET", "/v1/audit", query: query).json().items("entries")
                 for entry in entries.prefix(while: { $0 != last }).reversed() { try show(entry.object ?? [:], scope) }
                 last = entries.first ?? last
+                hasAnswered = true
             } catch {
                 // A daemon that was there restarts.
-                guard last != nil, error.status == .unreachable else { throw error }
+                guard hasAnswered, error.status == .unreachable else { throw error }
             }
             if follow { try await Task.sleep(for: .seconds(1)) }
         } while follow
