@@ -42,6 +42,8 @@ struct PropagationStatus: AsyncParsableCommand, ScopedControlOptions {
     @OptionGroup var connection: ConnectionOptions
     @OptionGroup var outputOptions: OutputOptions
 
+    private static let nothing = "no version published yet"
+
     func validate() throws {
         if follow, version != nil { throw ValidationError("--follow goes on with newer ones: leave the number out") }
     }
@@ -53,7 +55,7 @@ struct PropagationStatus: AsyncParsableCommand, ScopedControlOptions {
         let output = output
         if output.isJSON { return try output.json(answer) }
         if answer["versionNumber"]?.int64 == 0 {
-            return output.remark("no version published yet; try `stalecast publish FILE`")
+            return output.remark("\(Self.nothing); try `stalecast publish FILE`")
         }
         try output.lines(page(answer, api.scope))
     }
@@ -70,9 +72,10 @@ struct PropagationStatus: AsyncParsableCommand, ScopedControlOptions {
         var last = ""
         _ = try await PropagationWait.read(api, ["follow": "true"]) { report in
             if output.isJSON { return try output.jsonText(report.text()) }
-            if isScreen { return try Screen.draw(page(report, api.scope), output) }
             let reading = PropagationReading(report)
-            let line = "version \(reading.version), \(report.word("state")): \(reading.line)"
+            let isNone = reading.version == 0
+            if isScreen { return try Screen.draw(isNone ? [Self.nothing] : page(report, api.scope), output) }
+            let line = isNone ? Self.nothing : "version \(reading.version), \(report.word("state")): \(reading.line)"
             if line != last { try output.line(line) }
             last = line
         }
