@@ -4,7 +4,7 @@ import {clock} from "./dom.js"
 /** Of `/console/session`. */
 export let session = {signedIn: false}
 const listeners = new Set()
-/** Hears "down", "up", then "back" or "signedOut", and "left", which is signing out on purpose. */
+/** Hears "down", "up", then "back" or "signedOut", and "left" after signOut. */
 export const observe = listener => listeners.add(listener)
 const tell = event => { for (const listener of listeners) listener(event) }
 
@@ -69,16 +69,18 @@ async function retry() {
 
 // Who sits here
 
+let asked = 0, answered = 0
 export async function refresh() {
-  const before = session
+  const number = ++asked
   const answer = await send("GET", "/console/session")
-  // A sign-in meanwhile is newer.
-  if (session === before) session = answer.json ?? {signedIn: false}
+  // Of several the last counts.
+  if (number > answered) { answered = number; session = answer.json ?? {signedIn: false} }
 }
 
 export async function signIn(credential) {
   const answer = await send("POST", "/console/session", {body: credential})
   if (!answer.ok) throw new Refusal(answer.status, answer.json?.error)
+  answered = asked
   return session = answer.json
 }
 
@@ -97,7 +99,7 @@ export async function signInWith(issuer) {
   location.assign(answer.json.location)
 }
 
-/** Whether the daemon has a path that ends so; an older one may not. */
+/** Whether the daemon has a path that ends so. */
 export const knows = end => session.paths?.some(path => path.endsWith(end)) ?? false
 
 // Scopes
@@ -112,8 +114,6 @@ export const partial = "This is of all of a project, and your grants are for a p
 export const holder = principal => principal === "bootstrap" ? "control token" : principal ?? ""
 /** The command line's words for a scope. */
 export const flags = scope => ` --project ${scope.project} --namespace ${scope.namespace}`
-
-// What goes on
 
 /**
  * Calls `step(signal)` at once and then each `ms`, while the page is seen; never two at a time. Returns what ends it.

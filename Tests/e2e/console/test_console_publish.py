@@ -277,3 +277,22 @@ async def test_an_answer_from_before_a_sign_in_does_not_end_it(launch, browser, 
       await late
       return api.session.signedIn
     }})()""") is True
+
+
+async def test_an_answer_from_before_a_sign_out_does_not_undo_it(launch, browser, console):
+    daemon = launch()
+    console(daemon)
+    assert browser.evaluate("""(async () => {
+      const api = await import("/console/api.js"), fetch = window.fetch, answers = []
+      window.fetch = (path, options) =>
+        path === "/console/session" ? new Promise(resolve => answers.push(text => resolve(new Response(text)))) : fetch(path, options)
+      const late = api.refresh(), end = api.signOut()
+      answers[1]("{}")
+      while (answers.length < 3) await new Promise(resolve => setTimeout(resolve))
+      answers[0]('{"signedIn": true}')
+      await late
+      answers[2]('{"signedIn": false}')
+      await end
+      window.fetch = fetch
+      return api.session.signedIn
+    })()""") is False
