@@ -131,7 +131,7 @@ export interface Client {
    * change. The function that comes back removes it.
    */
   onUpdate(listener: (changedKeys: string[]) => void): () => void;
-  /** Calls `listener` with each new state, and once more where the server refuses, by another status, while it is `waiting`. */
+  /** Calls `listener` with each new state, and while that is `waiting`, with each refusal by another HTTP status. */
   onState(listener: (state: State, loss?: Loss) => void): () => void;
   /** Ends everything; values can still be read. */
   close(): void;

@@ -152,7 +152,7 @@ export const createClient = (options = {}) => {
     if (keys.length) tell(listeners, keys);
   };
   let state = "idle", refusedWith;
-  // What is refused meanwhile is told too: a page may have to ask its user to sign in again.
+  // Tells of another refusal in the same state too: a page may have to ask its user to sign in again.
   const become = (news, loss) => {
     const isRefusal = loss?.status && loss.status !== refusedWith;
     if (state === "ended" || state === news && !isRefusal) return;
