@@ -153,7 +153,7 @@ async def test_publish_then_rollback_to_equal_content_makes_two_messages(daemon)
 
 
 async def test_two_topics_of_one_commit_survive_a_cut_between_their_messages(launch, half):
-    """Resuming from it must bring the other topic's message too."""
+    """Resuming from the id in force after any of them must bring the other topics' messages too."""
     daemon = launch(configs.many_topics(half), half=half)
     topics = ("PUSH_RC", "OTHER", "THIRD")
     stream = await Stream.open(daemon.edge, topics)

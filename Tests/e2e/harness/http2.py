@@ -95,7 +95,7 @@ class Client:
         assert holds(), "the connection ended before"
 
     def read_on(self, stream):
-        """Gives the server its window back; while `reads` is false it does not. Of one stream."""
+        """Gives the server its window of one stream back, and reads on. While `reads` is false it gets none."""
         self.reads = True
         if self.unread:
             self.h2.acknowledge_received_data(self.unread, stream)

@@ -25,9 +25,9 @@ MADE_UP = """
 """
 
 
-# Of the long campaign, for each run.
+# Seconds of each run in the long campaign.
 SECONDS = 300
-# Most seconds of a test with one run.
+# Seconds that a test with one run may take; a slow machine has twice that.
 LIMIT = SECONDS + 90 if LONG else 120
 
 
