@@ -31,7 +31,7 @@ final class WebhookForwarder: Sendable {
         news.continuation.yield()
     }
 
-    /// Sends until the app has taken `limit` versions; nil for ever.
+    /// Sends versions until the app has taken `limit` of them; with nil it goes on until it is cancelled.
     func run(limit: Int?) async throws {
         var taken = 0
         for await _ in news.stream {
