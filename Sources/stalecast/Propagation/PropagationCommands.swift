@@ -70,7 +70,7 @@ struct PropagationStatus: AsyncParsableCommand, ScopedControlOptions {
         if isScreen { try Screen.open(output) }
         defer { if isScreen { Screen.close() } }
         var last = ""
-        _ = try await PropagationWait.read(api, ["follow": "true"]) { report in
+        _ = try await PropagationWait.read(api, ["follow": "true"], isEndless: true) { report in
             if output.isJSON { return try output.jsonText(report.text()) }
             let reading = PropagationReading(report)
             let isNone = reading.version == 0

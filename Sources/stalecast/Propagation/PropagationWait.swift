@@ -11,7 +11,7 @@ struct PropagationWait {
     /// Time without a byte after which the connection is dead: the server sends a comment every 15 s.
     private static let patience: Duration = .seconds(45)
     private static let linePause: Duration = .seconds(5)
-    /// Attempts in a row without a report.
+    /// Attempts after connections that broke. Each begins the server's time limit anew, so a wait counts all of them.
     private static let reconnects = 5
 
     /// - Returns: the server's `done`.
@@ -23,15 +23,16 @@ struct PropagationWait {
 
     /// Reads the server's reports of the progress, over again where the connection breaks.
     ///
+    /// - Parameter isEndless: attempts count only until a report comes, for `follow=true`.
     /// - Returns: the server's `done`, which never comes with `follow=true`.
     static func read(
-        _ api: TemplateAPI, _ query: RequestQuery, _ take: (JSONValue) throws -> Void
+        _ api: TemplateAPI, _ query: RequestQuery, isEndless: Bool = false, _ take: (JSONValue) throws -> Void
     ) async throws(CommandFailure) -> JSONValue {
         var failures = 0
         while true {
             do {
                 let done = try await watch(api, query) { report in
-                    failures = 0
+                    if isEndless { failures = 0 }
                     try take(report)
                 }
                 if let done { return done }
