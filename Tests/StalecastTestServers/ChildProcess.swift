@@ -28,7 +28,7 @@ package final class ChildProcess: Sendable {
             posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0)
         }
         posix_spawn_file_actions_addopen(&actions, 2, "/dev/null", O_WRONLY, 0)
-        Self.inheritsNothing()
+        Self.closeDescriptorsAtExec()
         let variables = environment ?? ProcessInfo.processInfo.environment
         let words = ([program] + arguments).map { strdup($0) } + [nil]
         let settings = variables.map { strdup("\($0)=\($1)") } + [nil]
@@ -41,7 +41,7 @@ package final class ChildProcess: Sendable {
 
     /// Marks all descriptors of this process as closed in programs it starts. A program that inherited the connections
     /// of other tests would keep them open after those tests have closed them.
-    private static func inheritsNothing() {
+    private static func closeDescriptorsAtExec() {
         for name in (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? [] {
             if let descriptor = Int32(name), descriptor > 2 { _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC) }
         }

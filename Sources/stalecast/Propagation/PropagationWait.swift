@@ -23,16 +23,17 @@ struct PropagationWait {
 
     /// Reads the server's reports of the progress, over again where the connection breaks.
     ///
-    /// - Parameter isEndless: attempts count only until a report comes, for `follow=true`.
+    /// - Parameter isEndless: after the first report it goes on however often connections break, for `follow=true`.
     /// - Returns: the server's `done`, which never comes with `follow=true`.
     static func read(
         _ api: TemplateAPI, _ query: RequestQuery, isEndless: Bool = false, _ take: (JSONValue) throws -> Void
     ) async throws(CommandFailure) -> JSONValue {
         var failures = 0
+        var goesOn = false
         while true {
             do {
                 let done = try await watch(api, query) { report in
-                    if isEndless { failures = 0 }
+                    goesOn = isEndless
                     try take(report)
                 }
                 if let done { return done }
@@ -41,7 +42,7 @@ struct PropagationWait {
                 throw failure
             } catch {
                 failures += 1
-                guard failures <= reconnects else {
+                guard failures <= reconnects || goesOn else {
                     throw CommandFailure(noAnswerFrom: api.client.address, error)
                 }
                 // Cancelled is what the next attempt says.

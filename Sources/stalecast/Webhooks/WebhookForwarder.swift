@@ -99,6 +99,7 @@ final class WebhookForwarder: Sendable {
         let since = version.since.map { " since \($0)" } ?? ""
         let end =
             pause.map { output.palette.red("\(outcome); again in \($0.inSeconds)") } ?? output.palette.green(outcome)
-        try output.line("\(LocalClock.asked.date(.now()))  version \(version.version)\(since): the app answered \(end)")
+        let subject = attempt["status"] == nil ? "no answer, " : "the app answered "
+        try output.line("\(LocalClock.asked.date(.now()))  version \(version.version)\(since): \(subject)\(end)")
     }
 }

@@ -38,8 +38,8 @@ extension Webhooks {
             completion: .file())
         var secretFile: String?
 
-        @Option(help: .value("code", "What received requests are answered with."))
-        var status = 204
+        @Option(help: .value("code", "What received requests are answered with (default: 204)."))
+        var status: Int?
 
         @Option(help: .value("number", "End after so many requests, or versions that the app took."))
         var count: Int?
@@ -49,10 +49,11 @@ extension Webhooks {
         @OptionGroup var outputOptions: OutputOptions
 
         func validate() throws {
-            guard (200...599).contains(status) else { throw ValidationError("--status is 200 to 599") }
+            guard status.map((200...599).contains) ?? true else { throw ValidationError("--status is 200 to 599") }
             if let count, count < 1 { throw ValidationError("--count is 1 or more") }
-            guard forwardTo != nil, listen != nil else { return }
-            throw ValidationError("--forward-to watches the daemon and receives nothing: leave --listen out")
+            guard forwardTo != nil, listen != nil || status != nil else { return }
+            throw ValidationError(
+                "--forward-to watches the daemon and receives nothing: leave --listen and --status out")
         }
 
         func run() async throws {
@@ -63,7 +64,7 @@ extension Webhooks {
             let key = try secretFile.map { path throws(CommandFailure) in
                 try SecretFile.key(path, VerificationKey.init)
             }
-            let output = outputOptions.output
+            let (output, status) = (outputOptions.output, status ?? 204)
             let receiver = try WebhookReceiver(listen ?? "127.0.0.1:9000")
             output.remark(
                 "listening on http://\(receiver.address)/, answering \(status)"

@@ -1,6 +1,7 @@
 """`stalecast webhooks` as people get it wrong: sentences, exit codes, JSON, and the help's examples, run as printed."""
 
 import asyncio
+import contextlib
 import json
 import os
 import re
@@ -193,13 +194,17 @@ async def test_a_secret_of_ones_own_is_not_shown_again(launch, tmp_path):
     assert "twice" in err
 
 
+@contextlib.contextmanager
 def forwarding(daemon, url, *words):
     """`webhooks listen --forward-to`, once it watches; it prints its secret first."""
-    process = Cli(daemon).start("listen", "--forward-to", url, *words)
-    said = process.stderr.readline()
-    assert f"new versions of demo/firebase go to {url}" in said, said
-    assert "up to date" in process.stderr.readline()
-    return process, re.search(r"whsec_\S+", said)
+    with Cli(daemon).start("listen", "--forward-to", url, *words) as process:
+        try:
+            said = process.stderr.readline()
+            assert f"new versions of demo/firebase go to {url}" in said, said
+            assert "up to date" in process.stderr.readline()
+            yield process, re.search(r"whsec_\S+", said)
+        finally:
+            process.kill()
 
 
 @pytest.mark.limit(60)
@@ -208,15 +213,14 @@ async def test_versions_are_sent_to_an_app_that_is_not_registered(launch):
     answers = iter([RESET, Answer(500, body=b"busy"), Answer(200)])
     with Receiver(lambda _: next(answers, Answer())) as receiver:
         daemon = launch()
-        process, secret = forwarding(daemon, f"{receiver.url}/hook?a=b", "--count", "2")
-        await daemon.publish(marked("one"))
-        first = [process.stdout.readline() for _ in range(3)]
-        assert "version 1" in first[0] and "again in" in first[0] and "500: busy; again in" in first[1], first
-        assert first[2].endswith("the app answered 200\n"), first
-        await daemon.publish(marked("two"))
-        assert "version 2 since 1: the app answered 204" in process.stdout.readline()
-        assert process.wait(20) == 0, process.stderr.read()
-        process.communicate()
+        with forwarding(daemon, f"{receiver.url}/hook?a=b", "--count", "2") as (process, secret):
+            await daemon.publish(marked("one"))
+            first = [process.stdout.readline() for _ in range(3)]
+            assert "version 1" in first[0] and "no answer, " in first[0] and "again in" in first[0], first
+            assert "500: busy; again in" in first[1] and first[2].endswith("the app answered 200\n"), first
+            await daemon.publish(marked("two"))
+            assert "version 2 since 1: the app answered 204" in process.stdout.readline()
+            assert process.wait(40) == 0, process.stderr.read()
         assert await Webhooks(daemon).list() == []
     *_, last = receiver.arrivals
     assert (last.method, last.path, last.headers["content-type"]) == ("POST", "/hook?a=b", "application/json")
@@ -234,26 +238,24 @@ async def test_an_app_gets_what_a_registered_webhook_gets(launch, tmp_path):
         daemon = launch(webhooks.config())
         await daemon.publish(marked("one"))
         await Webhooks(daemon).add(registered.url)
-        process, shown = forwarding(daemon, app.url, "--secret-file", tmp_path / "own.secret", "--json")
-        assert shown is None
-        isDown = False
-        await daemon.publish(marked("two"))
-        attempt = json.loads(process.stdout.readline())
-        assert attempt["versionNumber"] == "2" and attempt["status"] == 204 and attempt["outcome"] == "2xx"
-        await asyncio.to_thread(registered.wait, lambda arrivals: any(b'"version":2' in one.body for one in arrivals))
-        theirs = next(one for one in registered.arrivals if b'"version":2' in one.body)
-        assert (theirs.body, theirs.headers["webhook-id"]) == (app.arrivals[-1].body, app.arrivals[-1].headers["webhook-id"])
-        isDown = True
-        for name in ("three", "four", "five"):
-            await daemon.publish({"parameters": {name: {"defaultValue": {"value": "1"}}}})
-        # The newest one fails too: if an older one were taken before it, it would not stand for that.
-        while json.loads(process.stdout.readline())["versionNumber"] != "5":
-            pass
-        isDown = False
-        while json.loads(process.stdout.readline())["outcome"] != "2xx":
-            pass
-        process.kill()
-        process.communicate()
+        with forwarding(daemon, app.url, "--secret-file", tmp_path / "own.secret", "--json") as (process, shown):
+            assert shown is None
+            isDown = False
+            await daemon.publish(marked("two"))
+            attempt = json.loads(process.stdout.readline())
+            assert attempt["versionNumber"] == "2" and attempt["status"] == 204 and attempt["outcome"] == "2xx"
+            await asyncio.to_thread(registered.wait, lambda arrivals: any(b'"version":2' in one.body for one in arrivals))
+            theirs = next(one for one in registered.arrivals if b'"version":2' in one.body)
+            assert (theirs.body, theirs.headers["webhook-id"]) == (app.arrivals[-1].body, app.arrivals[-1].headers["webhook-id"])
+            isDown = True
+            for name in ("three", "four", "five"):
+                await daemon.publish({"parameters": {name: {"defaultValue": {"value": "1"}}}})
+            # The newest one fails too: if an older one were taken before it, it would not stand for that.
+            while json.loads(process.stdout.readline())["versionNumber"] != "5":
+                pass
+            isDown = False
+            while json.loads(process.stdout.readline())["outcome"] != "2xx":
+                pass
     data = json.loads(app.arrivals[-1].body)["data"]
     assert (data["version"], data["sinceVersion"], data["coalesced"]) == (5, 2, 2)
     assert set(data["changedKeys"]) >= {"three", "four", "five"}
@@ -264,6 +266,7 @@ def test_forwarding_says_what_is_wrong(launch):
     cli = Cli(daemon)
     assert "--forward-to" in cli("listen", "--forward-to", "nonsense", code=USAGE)[1]
     assert "--listen" in cli("listen", "--forward-to", "http://127.0.0.1:1/", "--listen", "127.0.0.1:0", code=USAGE)[1]
+    assert "--status" in cli("listen", "--forward-to", "http://127.0.0.1:1/", "--status", "503", code=USAGE)[1]
     daemon.stop()
     assert "no daemon" in cli("listen", "--forward-to", "http://127.0.0.1:1/", code=UNREACHABLE)[1]
 
