@@ -297,7 +297,7 @@ package enum KeyReport {
         // The daemon says what is wrong with these.
         if named.isEmpty, APIKey.isID(word) || word == "bootstrap" { return word }
         throw CommandFailure(
-            .usage,
+            named.isEmpty && !word.isEmpty ? .notFound : .usage,
             named.isEmpty
                 ? "no key has the id or the name \"\(word)\""
                 : "\(named.count) keys are called \"\(word)\": \(named.map { $0.word("id") }.joined(separator: ", "))",

@@ -246,7 +246,7 @@ def test_what_cannot_be_taken_back_is_asked_about(cli, tmp_path):
     assert f"key {made[0]} " in cli("keys", "rotate", "app", "--yes"), "the one of that name that was not revoked"
     assert "revoked" in cli("keys", "revoke", "app", "--yes")
     assert all(word in cli("keys", "revoke", "twin", "--yes", code=USAGE).err for word in made[1:])
-    assert 'the name "nobody"' in cli("keys", "revoke", "nobody", "--yes", code=USAGE).err
+    assert 'the name "nobody"' in cli("keys", "revoke", "nobody", "--yes", code=NOT_FOUND).err
     assert [key["state"] for key in cli.json("keys", "list")["keys"]] == ["revoked", "revoked", "active", "active"]
     cli("publish", cli.file(marked("one")))
     cli("backup", tmp_path / "kept")
