@@ -191,7 +191,7 @@ import Testing
                 let found = try uri(live, "{}", header)
                 #expect(found == wanted)
             }
-            // Where no key is required, none is put into the URL.
+            // No key is put into the URL where none is required.
             authorizer.configure(keys: [], plain: [], anonymous: grants)
             let open = try uri(live)
             #expect(open == "/v1/events?\(Self.stream)")

@@ -130,7 +130,7 @@ import Testing
         board.taken("d", 9, under: 2)
         #expect(board.due(now: .seconds(51)) == [.begin("d", 9)])
         #expect(board.permit("d", .seconds(30), now: .seconds(60)) == 9)
-        // Not renewed for 45 s: its assignment is not used any more.
+        // The assignment was not renewed for 45 s: it is not used any more.
         #expect(board.due(now: .seconds(96)) == [.lost("d")])
         // While the records do not answer, no removal is asked for.
         #expect(board.due(now: .seconds(97)) == [])

@@ -287,7 +287,7 @@ package struct ConnectionState: Sendable {
         deadline = nil
         switch due.cause {
         case .head:
-            // Without a byte of a request there is nothing to answer.
+            // A connection without a byte of a request has nothing to answer.
             if case .head(bytes: 0) = phase { return .close(.headTimeout) }
             return .refuse(.headTimeout, .headTimeout)
         case .body: return .refuse(.bodyTimeout, .bodyTimeout)

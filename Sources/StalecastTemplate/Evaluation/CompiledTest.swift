@@ -176,7 +176,7 @@ extension CompiledTemplate {
         private func compiled(now comparison: ConditionExpression.Comparison, _ moment: LocalMoment)
             -> CompiledTemplate.Test
         {
-            // Without a zone the moment depends on the device: it becomes an instant at evaluation.
+            // A moment without a zone depends on the device: it becomes an instant at evaluation.
             guard let name = moment.zone else { return .localNow(comparison, moment) }
             guard let zone = ZoneTable.zone(name) else { return .impossible("there is no time zone '\(name.shown)'") }
             return .now(comparison, moment.instant(in: zone))

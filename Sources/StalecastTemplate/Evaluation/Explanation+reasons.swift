@@ -41,7 +41,7 @@ extension Evaluation {
 
     /// Reason why a test could not compare, and is false; nil when it compared.
     private mutating func complaint(_ test: CompiledTemplate.Test) -> String? {
-        // Without steps the test may be false for that reason alone.
+        // A test may be false only because the steps are used up.
         if budget.isExhausted { return "and the evaluation has used up its steps" }
         switch test {
         case .attributeNumber(let place, _, _): return reading(place).number == nil ? "which is no number" : nil

@@ -99,7 +99,7 @@ extension ConditionExpression.PercentTest {
             whole.utf8.count + decimals.utf8.count > 0
         else { return nil }
         var value: UInt32 = 0
-        // With six decimals the digits are a number of millionths of a percent.
+        // The digits with six decimals are a number of millionths of a percent.
         let zeros = repeatElement(UInt8(ascii: "0"), count: 6 - decimals.utf8.count)
         for byte in Array(whole.utf8) + Array(decimals.utf8) + zeros {
             // One more digit behind ten million is above 100 %, or overflows a few digits later.

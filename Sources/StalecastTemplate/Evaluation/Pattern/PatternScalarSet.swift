@@ -85,7 +85,7 @@ extension Pattern {
         private static func variants(of value: UInt32) -> [UInt32] {
             let lower = lowercase(value)
             let upper = uppercase(value)
-            // By way of the other case: `ſ` has the upper case `S`, whose lower case is `s`.
+            // The last two go by way of the other case: `ſ` has the upper case `S`, whose lower case is `s`.
             return [value, lower, upper, lowercase(upper), uppercase(lower)]
         }
 

@@ -34,7 +34,7 @@ extension Pattern {
         }
 
         static func alternatives(_ parts: [Pattern.Syntax]) -> Self {
-            // At most a split and a jump for each.
+            // Each one needs at most a split and a jump.
             parts.count == 1 ? parts[0] : Self(.alternatives(parts), size: parts.reduce(0) { $0 + $1.size + 2 })
         }
 
