@@ -8,6 +8,11 @@ let strict: [SwiftSetting] = [
     .enableUpcomingFeature("NonisolatedNonsendingByDefault"),
 ]
 
+// What they test is optimised; they are not, for that would be two thirds of what compiling them costs. A module is made
+// in one go, as the optimiser does: else its types are checked twice.
+let tests: [SwiftSetting] =
+    strict + [.unsafeFlags(["-Onone", "-no-emit-module-separately-wmo"], .when(configuration: .release))]
+
 let nio: [Target.Dependency] = [
     .product(name: "NIOCore", package: "swift-nio"),
     .product(name: "NIOPosix", package: "swift-nio"),
@@ -211,22 +216,22 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ],
             path: "Sources/StalecastLoad/Benchmarks", swiftSettings: strict),
-        .target(name: "StalecastTestSupport", path: "Tests/StalecastTestSupport", swiftSettings: strict),
-        .target(name: "StalecastTestServers", path: "Tests/StalecastTestServers", swiftSettings: strict),
+        .target(name: "StalecastTestSupport", path: "Tests/StalecastTestSupport", swiftSettings: tests),
+        .target(name: "StalecastTestServers", path: "Tests/StalecastTestServers", swiftSettings: tests),
         .testTarget(
             name: "StalecastWireTests",
-            dependencies: ["StalecastTestSupport", "StalecastTestServers", "StalecastWire"], swiftSettings: strict),
+            dependencies: ["StalecastTestSupport", "StalecastTestServers", "StalecastWire"], swiftSettings: tests),
         .testTarget(
             name: "StalecastAccessTests",
             dependencies: [
                 "StalecastAccess", "StalecastTestSupport", "StalecastWire",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
-            ], swiftSettings: strict),
+            ], swiftSettings: tests),
         .testTarget(
             name: "StalecastTemplateTests",
             dependencies: ["StalecastTestSupport", "StalecastTemplate", "StalecastWire"],
-            swiftSettings: strict),
+            swiftSettings: tests),
         .testTarget(
             name: "StalecastStoreTests",
             dependencies: [
@@ -234,20 +239,20 @@ let package = Package(
                 "StalecastRecords", "StalecastStore", "StalecastTemplate", "StalecastWire",
                 .product(name: "GRDB", package: "GRDB.swift"),
             ],
-            swiftSettings: strict),
+            swiftSettings: tests),
         .target(
             name: "StalecastTestRecords", dependencies: ["StalecastRecords"], path: "Tests/StalecastTestRecords",
-            swiftSettings: strict),
+            swiftSettings: tests),
         .testTarget(
             name: "StalecastRecordsTests",
             dependencies: ["StalecastTestRecords", "StalecastTestSupport", "StalecastRecords", "StalecastWire"],
-            swiftSettings: strict),
+            swiftSettings: tests),
         .testTarget(
             name: "StalecastClusterTests",
             dependencies: [
                 "StalecastTestSupport", "StalecastCluster", "StalecastRecords", "StalecastStore", "StalecastTemplate",
                 "StalecastWire",
-            ], swiftSettings: strict),
+            ], swiftSettings: tests),
         .testTarget(
             name: "StalecastEtcdTests",
             dependencies: [
@@ -257,20 +262,20 @@ let package = Package(
                 .product(name: "NIOPosix", package: "swift-nio"),
                 .product(name: "NIOHPACK", package: "swift-nio-http2"),
                 .product(name: "NIOHTTP2", package: "swift-nio-http2"),
-            ], swiftSettings: strict),
+            ], swiftSettings: tests),
         .testTarget(
             name: "StalecastHubTests",
             dependencies: [
                 "StalecastTestRecords", "StalecastTestSupport", "StalecastHub", "StalecastRecords", "StalecastWire",
             ],
-            swiftSettings: strict),
+            swiftSettings: tests),
         .testTarget(
             name: "StalecastHTTPTests",
             dependencies: [
                 "StalecastTestSupport", "StalecastAccess", "StalecastHTTP", "StalecastWire",
                 .product(name: "NIOHTTP1", package: "swift-nio"),
             ],
-            swiftSettings: strict),
+            swiftSettings: tests),
         .testTarget(
             name: "StalecastEdgeTests",
             dependencies: [
@@ -280,7 +285,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "NIOEmbedded", package: "swift-nio"),
             ] + nio,
-            swiftSettings: strict),
+            swiftSettings: tests),
         .testTarget(
             name: "StalecastControlTests",
             dependencies: [
@@ -291,7 +296,7 @@ let package = Package(
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "Logging", package: "swift-log"),
             ] + nio,
-            swiftSettings: strict),
+            swiftSettings: tests),
         .testTarget(
             name: "StalecastOutboundTests",
             dependencies: [
@@ -300,7 +305,7 @@ let package = Package(
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: strict),
+            swiftSettings: tests),
         .testTarget(
             name: "StalecastWebhooksTests",
             dependencies: [
@@ -312,7 +317,7 @@ let package = Package(
                 .product(name: "GRDB", package: "GRDB.swift"),
                 .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: strict),
+            swiftSettings: tests),
         .testTarget(
             name: "StalecastSourcesTests",
             dependencies: [
@@ -322,18 +327,18 @@ let package = Package(
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ],
-            swiftSettings: strict),
+            swiftSettings: tests),
         .testTarget(
             name: "StalecastClientTests",
             dependencies: ["StalecastTestSupport", "StalecastClient", "StalecastTestServers", "StalecastWire"],
-            swiftSettings: strict),
+            swiftSettings: tests),
         .testTarget(
             name: "StalecastFirebaseRedirectTests",
-            dependencies: ["StalecastFirebaseRedirect", "StalecastTestServers"], swiftSettings: strict),
+            dependencies: ["StalecastFirebaseRedirect", "StalecastTestServers"], swiftSettings: tests),
         .testTarget(
             name: "StalecastLoadTests",
             dependencies: ["StalecastTestSupport", "StalecastLoad", "StalecastTemplate", "StalecastWire"],
-            swiftSettings: strict),
+            swiftSettings: tests),
         .testTarget(
             name: "StalecastCommandTests",
             dependencies: [
@@ -341,7 +346,7 @@ let package = Package(
                 "stalecast", "StalecastDaemon", "StalecastTemplate", "StalecastWire",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
             ],
-            swiftSettings: strict),
+            swiftSettings: tests),
         .testTarget(
             name: "StalecastDaemonTests",
             dependencies: [
@@ -351,7 +356,7 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Yams", package: "Yams"),
             ],
-            swiftSettings: strict),
+            swiftSettings: tests),
     ]
 )
 

@@ -191,12 +191,13 @@ if ((!fast)) && [[ -z $only ]]; then
     fi
 fi
 
-# Release, because only there the compiler inlines Mutex so that the thread sanitizer sees its atomics.
+# Release, and the tests optimised as well, because only so the compiler inlines Mutex and the thread sanitizer sees its
+# atomics.
 sanitized='StalecastClientTests|StalecastEdgeTests|StalecastHubTests|StalecastOutboundTests|StalecastWebhooksTests'
 sanitize() {
     local kind=$1 scratch=.build-$1
     begin "swift test --sanitize=$kind (Client, Edge, Hub, Outbound, Webhooks)"
-    swift build -c release --sanitize="$kind" --scratch-path "$scratch" --build-tests &&
+    swift build -c release --sanitize="$kind" --scratch-path "$scratch" --build-tests -Xswiftc -O &&
         "${silent_dns[@]}" swift test -c release --sanitize="$kind" --scratch-path "$scratch" --skip-build \
             --filter SilentNameServer &&
         swift test -c release --sanitize="$kind" --scratch-path "$scratch" --skip-build --filter "$sanitized" ||
