@@ -120,11 +120,23 @@ if ((strict)) && grep -E "^$(pwd -P)/(Sources|Tests|Package\.swift).*: warning: 
 fi
 built=$(swift build -c $configuration --show-bin-path)
 
+# Tests write to memory where there is room: on a disk that other processes use, each commit of a store waits 10 ms and more,
+# and there are some hundred thousand. Containers have a small /dev/shm, from which no program may be started.
+scratch=${TMPDIR:-/tmp}
+if [[ -z ${TMPDIR:-} ]] && (($(df --output=avail -BG /dev/shm 2>/dev/null | tail -n 1 | tr -dc 0-9) + 0 >= 12)) &&
+    (($(awk '/^MemAvailable/ {print int($2 / 1048576)}' /proc/meminfo) >= 12)) &&
+    [[ $(findmnt -no OPTIONS /dev/shm) != *noexec* ]]; then
+    scratch=$(mktemp -d /dev/shm/stalecast-test.XXXX)
+    chmod 1777 "$scratch"
+    # A failed test's files stay.
+    trap '((${#failed[@]})) && echo "Files of failed tests: $scratch" || rm -rf --one-file-system "$scratch"' EXIT
+fi
+
 # swift_tests WIDTH OPTION…: the test binary, with so many tests at a time. Without `swift test` around it a start takes
 # 0.2 s. No test matches --only: that is no failure.
 swift_tests() {
     local status=0
-    SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=$1 "$built/stalecastPackageTests.xctest" \
+    TMPDIR=$scratch SWT_EXPERIMENTAL_MAXIMUM_PARALLELIZATION_WIDTH=$1 "$built/stalecastPackageTests.xctest" \
         --testing-library swift-testing "${@:2}" || status=$?
     ((status == 0)) || [[ $status == 69 && -n $only ]]
 }
@@ -230,7 +242,7 @@ from_outside() {
     begin "pytest $name"
     cache=$(mktemp -d)
     local pytest=("$venv/python/bin/python" -m pytest -o cache_dir="$cache" ${only:+-k "$only"})
-    "${pytest[@]}" --junitxml "$results/${name//[^A-Za-z0-9]/-}.xml" "$@" || status=$?
+    TMPDIR=$scratch "${pytest[@]}" --junitxml "$results/${name//[^A-Za-z0-9]/-}.xml" "$@" || status=$?
     if ((status == 1)); then
         # `-n` writes a test's group behind its name.
         sed -i -E 's/@group-[^"]*"/"/' "$cache/v/cache/lastfailed"
@@ -239,7 +251,7 @@ from_outside() {
         if ((count >= 1 && count <= most_repeated)); then
             begin "pytest $name, again: $count failed"
             status=0
-            "${pytest[@]}" --last-failed Tests/e2e || status=$?
+            TMPDIR=$scratch "${pytest[@]}" --last-failed Tests/e2e || status=$?
             # The junit file writes a path without its ending.
             if ((status == 0)); then printf '%s\n' "${names[@]/.py::/::}" >>"$results/flaky.txt"; fi
         fi
