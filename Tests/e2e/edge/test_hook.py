@@ -73,6 +73,7 @@ async def poll(daemon, *headers, topic="PUSH_RC"):
     return (await fetch(daemon.edge, f"/v1/poll?topic={topic}&wait=0s", headers=headers)).status
 
 
+@configs.one_half
 async def test_who_the_backend_names_gets_in(guarded, backend):
     backend.knows("sid=1", expiresAt=(datetime.now(timezone.utc) + timedelta(seconds=4)).isoformat())
     stream = await Stream.open(guarded.edge, headers=[("Cookie", "sid=1"), ("User-Agent", "secret")])

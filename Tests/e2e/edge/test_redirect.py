@@ -4,6 +4,7 @@ import asyncio
 import json
 import subprocess
 
+from harness import configs
 from harness.daemon import REPOSITORY
 from harness.templates import marked
 
@@ -59,6 +60,7 @@ public class Phone {
 """
 
 
+@configs.one_half
 async def test_android_fetches_registers_and_listens_at_edge(daemon, tool, tmp_path):
     javac, java = tool("javac"), tool("java")
     (tmp_path / "Phone.java").write_text(PHONE)

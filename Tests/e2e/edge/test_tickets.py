@@ -40,6 +40,7 @@ async def poll(daemon, text, topic="PUSH_RC", path="/v1/poll", headers=()):
     return await fetch(daemon.edge, f"{path}?topic={topic}&wait=0s&ticket={text}", headers=headers)
 
 
+@configs.one_half
 async def test_a_stream_of_a_configured_keys_ticket_outlives_changes_of_other_keys(launch, half):
     daemon = launch(configs.config(half, auth={"mode": "enforce"}, edge={"apiKeys": ["in-all-apps"]}), half=half)
     stream = await Stream.open(daemon.edge, ticket=await ticket(daemon, "in-all-apps"))
@@ -147,6 +148,7 @@ async def test_browsers_may_ask(guarded):
     assert "authorization" in answer.header("access-control-allow-headers")
 
 
+@configs.one_half
 async def test_without_auth_a_ticket_is_ignored(launch, half):
     for mode in ("off", "observe"):
         daemon = launch(configs.config(half, auth={"mode": mode}), half=half)

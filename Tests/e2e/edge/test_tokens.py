@@ -183,6 +183,7 @@ def good_tokens(i):
             i.ec.token(good(without=("authorization_details",), stalecast=[{"actions": ["watch"]}]))]
 
 
+@configs.one_half
 @pytest.mark.limit(120)
 async def test_no_bad_token_is_taken_and_all_hear_the_same(launch, half, issuers):
     daemon = issuers.launch(launch, half)
@@ -230,6 +231,7 @@ async def test_a_token_hears_polls_and_fetches_what_it_is_granted(launch, half, 
     assert await daemon.metric("stalecast_tokens_verified_total") == 1, "then it is known"
 
 
+@configs.one_half
 async def test_a_token_beside_firebases_own_credential_is_looked_at(launch, half, issuers):
     daemon = issuers.launch(launch, half)
     await daemon.publish(marked("x"))
@@ -239,6 +241,7 @@ async def test_a_token_beside_firebases_own_credential_is_looked_at(launch, half
         assert answer.status == wanted, (token, answer)
 
 
+@configs.one_half
 async def test_where_only_observed_a_bad_token_is_served_and_counted(launch, half, issuers):
     daemon = issuers.launch(launch, half, "observe")
     for token in (issuers.foreign.token(), issuers.ec.token()):

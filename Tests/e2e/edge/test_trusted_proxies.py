@@ -266,6 +266,7 @@ async def test_nginx_tells_whose_request_it_is(launch, proxy, half, field, heade
     second.close()
 
 
+@configs.one_half
 async def test_a_stranger_cannot_say_who_it_is(launch, half):
     daemon = launch(trusting_proxies(half), half=half)
     stream = connect(daemon.edge, STRANGER)
@@ -318,6 +319,7 @@ async def test_each_stream_of_a_proxys_http2_connection_has_its_own_client(launc
     connection.close()
 
 
+@configs.one_half
 @pytest.mark.parametrize("listener", ("edge", "control"))
 async def test_who_guesses_behind_a_proxy_is_told_to_stop(launch, half, listener):
     daemon = launch(trusting_proxies(half, auth={"mode": "enforce"}), half=half)

@@ -38,6 +38,7 @@ async def publish_until_it_fails(daemon, most=30):
     raise AssertionError(f"{most} publishes acknowledged although fsync fails")
 
 
+@configs.one_half
 @pytest.mark.parametrize("when", ("1+", "2+", "3"))
 async def test_failing_fsync_stops_acknowledging_says_so_and_exits(launch, half, tool, when):
     daemon = launch(half=half)
@@ -77,6 +78,7 @@ async def lives(daemon, version):
     return stream
 
 
+@configs.one_half
 @pytest.mark.parametrize("way", ("below the limit", "not one byte left"))
 async def test_a_full_disk_refuses_publishes_honestly_and_recovers_without_restart(launch, half, tmp_path, way):
     with small_disk(tmp_path / "disk", "24m") as disk:

@@ -149,6 +149,7 @@ async def server(answer):
         listening.close()
 
 
+@configs.one_half
 async def test_a_query_of_prometheus_rolls_a_release_back(launch, half):
     daemon = launch(behind_a_proxy(half), half=half)
     control = daemon.client()
