@@ -4,10 +4,10 @@ import asyncio
 import contextlib
 import random
 import subprocess
-import time
 
 import pytest
 
+from harness import waiting
 from harness.cluster import fetched_version, wait_for_endpoints
 from harness.daemon import REPOSITORY
 from harness.edges import add_edge, ask
@@ -51,14 +51,12 @@ def hour_later(tool, tmp_path):
 
 
 async def until(is_good, what, timeout=30):
-    """What `is_good` returns, as soon as it is true; a node that begins anew or is not reachable is asked again."""
-    deadline = time.monotonic() + timeout
-    while True:
+    """As `waiting.until`; a node that begins anew or is not reachable is asked again."""
+    async def condition():
         with contextlib.suppress(Broken, OSError):
-            if found := await is_good():
-                return found
-        assert time.monotonic() < deadline, f"not within {timeout} s: {what}"
-        await asyncio.sleep(0.1)
+            return await is_good()
+
+    return await waiting.until(condition, what, timeout)
 
 
 async def ready(node):

@@ -418,7 +418,7 @@ async def test_it_ends_with_the_rule_that_let_it_in(launch, provider):
     async def is_out():
         return visitor.ask("GET", "/v1/projects/demo/remoteConfig:listVersions").status == 403
 
-    assert await until(is_out, 10)
+    assert await until(is_out)
 
 
 def test_an_id_token_that_is_a_bearer_token_too_stays_here(launch, provider):

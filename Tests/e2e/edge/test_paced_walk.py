@@ -12,17 +12,9 @@ from harness.poll import poll
 from harness.sdk_streams import ChunkDecoder, first_object
 from harness.sse import Stream
 from harness.templates import marked, template
+from harness.waiting import until
 
 STREAMS = 300
-
-
-async def until(is_so, timeout=40):
-    """Waits until it is so; `is_so` may be a coroutine function."""
-    deadline = time.monotonic() + timeout
-    while not (value := await found if asyncio.iscoroutine(found := is_so()) else found):
-        assert time.monotonic() < deadline, "it never was so"
-        await asyncio.sleep(0.02)
-    return value
 
 
 class Firebase:

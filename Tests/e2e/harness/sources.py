@@ -1,10 +1,9 @@
 """Daemons that are fed from outside, and what is waited for of them."""
 
-import asyncio
-import time
 
 from harness import configs
 from harness.sse import Stream
+from harness.waiting import until
 
 LOOPBACK = ["127.0.0.0/8"]
 
@@ -39,15 +38,6 @@ async def source_of(daemon, scope="demo/firebase"):
         if (entry["project"], entry["namespace"]) == (project, namespace):
             return entry
     raise AssertionError(f"no source of {scope}")
-
-
-async def until(condition, what, timeout=60):
-    """Waits until the coroutine function returns something true, and returns that."""
-    deadline = time.monotonic() + timeout
-    while not (found := await condition()):
-        assert time.monotonic() < deadline, f"no {what} within {timeout} s"
-        await asyncio.sleep(0.01)
-    return found
 
 
 async def problem(daemon, reason, timeout=60, scope="demo/firebase"):

@@ -1,6 +1,7 @@
 """Waiting for what follows a moment later."""
 
 import asyncio
+import inspect
 
 
 async def eventually(read, wanted, timeout=30):
@@ -13,10 +14,16 @@ async def eventually(read, wanted, timeout=30):
     return value
 
 
-async def until(condition, timeout=40):
-    """Waits until what `condition` returns is true, and returns it."""
-    deadline = asyncio.get_running_loop().time() + timeout
-    while not (found := await condition()):
-        assert asyncio.get_running_loop().time() < deadline, "it did not come about in time"
-        await asyncio.sleep(0.1)
-    return found
+async def until(condition, what="condition", timeout=60):
+    """Waits until `condition`, a function or a coroutine function, returns something true, and returns that."""
+    clock, pause = asyncio.get_running_loop().time, 0.01
+    deadline = clock() + timeout
+    while True:
+        found = condition()
+        if inspect.isawaitable(found):
+            found = await found
+        if found:
+            return found
+        assert clock() < deadline, f"not within {timeout} s: {what}"
+        await asyncio.sleep(pause)
+        pause = min(1.2 * pause, 0.1)

@@ -14,8 +14,9 @@ from harness.daemon import LONG
 from harness.figures import percentile, record
 from harness.http1 import fetch
 from harness.origins import HTTPOrigin
-from harness.sources import fed, http_feed, subscribe, until, version
+from harness.sources import fed, http_feed, subscribe, version
 from harness.templates import encoded, marked
+from harness.waiting import until
 
 TOKEN = "trigger-token-of-32-characters-ok"
 UPDATED = "google.firebase.remoteconfig.remoteConfig.v1.updated"

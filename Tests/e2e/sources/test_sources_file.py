@@ -9,8 +9,9 @@ import pytest
 
 from harness.daemon import LONG
 from harness.figures import record
-from harness.sources import fed, file_feed, problem, subscribe, until, version, well
+from harness.sources import fed, file_feed, problem, subscribe, version, well
 from harness.templates import encoded, marked
+from harness.waiting import until
 
 
 def in_place(path, body):

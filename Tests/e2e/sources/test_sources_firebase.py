@@ -10,9 +10,10 @@ from harness.daemon import LONG
 from harness.faulty_network import FaultyNetwork
 from harness.figures import percentile, record
 from harness.origins import FirebaseOrigin, google_error
-from harness.sources import fed, problem, source_of, subscribe, until, version, well
+from harness.sources import fed, problem, source_of, subscribe, version, well
 from harness.templates import marked
 from harness.waiting import eventually
+from harness.waiting import until
 
 
 @pytest.fixture
@@ -52,7 +53,7 @@ async def test_polling_costs_one_short_request(launch, origin, tmp_path):
     origin.publish(marked("one"))
     daemon = launch(fed(firebase_feed(origin, tmp_path, interval="100ms")))
     await version(daemon, 1)
-    await until(lambda: asyncio.sleep(0, origin.asked["list"] >= 8), "looks")
+    await until(lambda: origin.asked["list"] >= 8, "looks")
     assert origin.asked["get"] == 1 and origin.asked["token"] == 1
 
 

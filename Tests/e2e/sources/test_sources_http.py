@@ -16,8 +16,9 @@ from harness.figures import percentile, record
 from harness.http1 import fetch
 from harness.origins import HTTPOrigin
 from harness.receiver import GARBAGE, HANG, RESET, Answer, flood
-from harness.sources import fed, http_feed, problem, subscribe, until, version, well
+from harness.sources import fed, http_feed, problem, subscribe, version, well
 from harness.templates import encoded, marked
+from harness.waiting import until
 
 
 @pytest.fixture
@@ -46,7 +47,7 @@ async def test_unchanged_documents_cost_a_conditional_get(launch, origin):
     origin.changed -= 60  # Validators of what changed just now are not trusted.
     daemon = launch(fed(http_feed(origin.url, interval="100ms")))
     await version(daemon, 1)
-    await until(lambda: asyncio.sleep(0, origin.not_modified >= 5), "conditional answers")
+    await until(lambda: origin.not_modified >= 5, "conditional answers")
     assert origin.full == 1
 
 
@@ -152,7 +153,7 @@ async def test_retry_after_is_kept(launch, origin):
     await problem(daemon, "throttled")
     asked, begin = len(origin.arrivals), time.monotonic()
     origin.fault = None
-    await until(lambda: asyncio.sleep(0, len(origin.arrivals) > asked), "look")
+    await until(lambda: len(origin.arrivals) > asked, "look")
     assert time.monotonic() - begin > 1.2
 
 

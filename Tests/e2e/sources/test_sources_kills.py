@@ -10,8 +10,9 @@ import pytest
 from harness.daemon import LONG
 from harness.figures import record
 from harness.origins import HTTPOrigin
-from harness.sources import fed, file_feed, http_feed, subscribe, until, version
+from harness.sources import fed, file_feed, http_feed, subscribe, version
 from harness.templates import encoded, marked
+from harness.waiting import until
 
 KILLS = 200 if LONG else 6
 SCOPES = 50

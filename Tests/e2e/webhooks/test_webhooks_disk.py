@@ -6,16 +6,13 @@ import pytest
 
 from harness import webhooks
 from harness.disk import fill, small_disk
+from harness.pressure import until_metric
 from harness.receiver import Answer
 from harness.templates import marked
 from harness.webhooks import Webhooks, acknowledged, secret_of, switchable, verified, versions
 
+WRITABLE = "stalecast_webhook_database_writable"
 pytestmark = [pytest.mark.limit(90), pytest.mark.skipif(os.geteuid() != 0, reason="needs root for mount")]
-
-
-async def until_metric(daemon, value):
-    while await daemon.metric("stalecast_webhook_database_writable") != value:
-        await webhooks.pause()
 
 
 async def health(daemon):
@@ -38,7 +35,7 @@ async def test_a_full_disk_holds_no_delivery_up_and_costs_none(launch, tmp_path)
                 await hooks.act(hook, "enable")
             for hook in made.values():
                 await hooks.until(hook, acknowledged(published[-1]))
-            await until_metric(daemon, 0)
+            await until_metric(daemon, WRITABLE, 0, 60)
             assert "degraded" in await health(daemon)
             assert (await daemon.client().put(marked("refused"))).status == 503
             assert await daemon.ready() == 503
@@ -48,7 +45,7 @@ async def test_a_full_disk_holds_no_delivery_up_and_costs_none(launch, tmp_path)
             assert refused.value.status == 503, refused.value
             assert (await hooks.act(made["latest"], "test"))["attempt"]["status"] == 204
             ballast.unlink()
-            await until_metric(daemon, 1)
+            await until_metric(daemon, WRITABLE, 1, 60)
             assert await health(daemon) == "ok"
             published.append(await daemon.publish(marked("after")))
             for hook in made.values():
@@ -80,7 +77,7 @@ async def test_killed_with_a_full_disk_it_repeats_but_loses_nothing(launch, tmp_
             receiver.now = Answer()
             await hooks.act(made, "enable")
             await hooks.until(made, acknowledged(published[-1]))
-            await until_metric(daemon, 0)
+            await until_metric(daemon, WRITABLE, 0, 60)
             daemon.kill()
             ballast.unlink()
             daemon.start()
