@@ -5,22 +5,18 @@
 """
 
 import json
-import os
 import re
-import shutil
-from pathlib import Path
 
 import pytest
 
 from harness import configs
-from harness.daemon import REPOSITORY, Daemon
+from harness.daemon import REPOSITORY, running
 from harness.http1 import fetch
 from harness.keys import make_key
-from harness.pages import pages
+from harness.pages import sdk_pages
 from harness.templates import template
 from harness.waiting import eventually
 
-WEB = Path(__file__).parent / "web"
 PAGE = REPOSITORY / "deploy/docs/launchdarkly.md"
 GRANT = {"actions": ["watch", "fetch"]}
 ANNA, PRO = {"kind": "user", "key": "anna"}, {"kind": "user", "key": "bert", "plan": "pro"}
@@ -29,10 +25,7 @@ CONDITIONS = [{"name": "pro", "expression": "app.customSignal['plan'].exactlyMat
 
 @pytest.fixture(scope="module")
 def origin(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("pages")
-    shutil.copy(WEB / "launchdarkly.html", directory)
-    shutil.copy(os.environ.get("STALECAST_LAUNCHDARKLY_JS") or WEB / "launchdarkly.js", directory / "launchdarkly.js")
-    with pages(directory) as origin:
+    with sdk_pages(tmp_path_factory, "launchdarkly") as origin:
         yield origin
 
 
@@ -41,10 +34,8 @@ def daemon(origin, tmp_path_factory):
     settings = configs.config(
         edge={"dialects": ["launchdarkly"], "allowedOrigins": [origin]}, auth={"mode": "enforce"},
         shutdown={"drain": "100ms"})
-    daemon = Daemon(tmp_path_factory.mktemp("launchdarkly"), settings)
-    daemon.start()
-    yield daemon
-    daemon.dispose()
+    with running(tmp_path_factory.mktemp("launchdarkly"), settings) as daemon:
+        yield daemon
 
 
 @pytest.fixture

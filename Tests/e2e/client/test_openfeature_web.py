@@ -5,31 +5,24 @@ exports of `@openfeature/web-sdk` and `@openfeature/ofrep-web-provider`, as a bu
 """
 
 import json
-import os
-import shutil
 import time
-from pathlib import Path
 
 import pytest
 
 from harness import configs
-from harness.daemon import Daemon
+from harness.daemon import running
 from harness.faulty_network import FaultyNetwork
 from harness.keys import make_key
-from harness.pages import pages
+from harness.pages import sdk_pages
 from harness.templates import template
 
-WEB = Path(__file__).parent / "web"
 GRANT = {"actions": ["watch", "fetch"]}
 CONDITIONS = [{"name": "pro", "expression": "app.customSignal['plan'].exactlyMatches(['pro'])"}]
 
 
 @pytest.fixture(scope="module")
 def origin(tmp_path_factory):
-    directory = tmp_path_factory.mktemp("pages")
-    shutil.copy(WEB / "openfeature.html", directory)
-    shutil.copy(os.environ.get("STALECAST_OPENFEATURE_JS") or WEB / "openfeature.js", directory / "openfeature.js")
-    with pages(directory) as origin:
+    with sdk_pages(tmp_path_factory, "openfeature") as origin:
         yield origin
 
 
@@ -37,10 +30,8 @@ def origin(tmp_path_factory):
 def daemon(origin, tmp_path_factory):
     settings = configs.config(
         edge={"allowedOrigins": [origin], "retry": "500ms"}, auth={"mode": "enforce"}, shutdown={"drain": "100ms"})
-    daemon = Daemon(tmp_path_factory.mktemp("openfeature"), settings)
-    daemon.start()
-    yield daemon
-    daemon.dispose()
+    with running(tmp_path_factory.mktemp("openfeature"), settings) as daemon:
+        yield daemon
 
 
 @pytest.fixture

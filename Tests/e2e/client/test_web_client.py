@@ -5,22 +5,20 @@ import contextlib
 import json
 import re
 import time
-from pathlib import Path
 
 import pytest
 
 from harness import configs
 from harness.authority import Authority
 from harness.caches import Cache
-from harness.daemon import REPOSITORY, Daemon
+from harness.daemon import REPOSITORY, running
 from harness.http1 import fetch
 from harness.keys import change_key, make_key
-from harness.pages import pages
+from harness.pages import WEB, pages
 from harness.receiver import Answer, Receiver
 from harness.templates import template
 from harness.tokens import Key, auth, good, issuer, key_set
 
-WEB = Path(__file__).parent / "web"
 MODULE = REPOSITORY / "Sources/CWebClient/web"
 CASES = re.findall(r"^  async (\w+)\(\) {$", (WEB / "cases.js").read_text(), re.MULTILINE)
 TEXT = "client.getString('welcome_text')"
@@ -37,10 +35,8 @@ def origin():
 @pytest.fixture(scope="module")
 def daemon(origin, tmp_path_factory):
     settings = configs.config(edge={"allowedOrigins": [origin], "retry": "100ms"}, auth={"mode": "enforce"})
-    daemon = Daemon(tmp_path_factory.mktemp("web"), settings)
-    daemon.start()
-    yield daemon
-    daemon.dispose()
+    with running(tmp_path_factory.mktemp("web"), settings) as daemon:
+        yield daemon
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from types import SimpleNamespace
 import pytest
 
 from harness import configs, ports
+from harness.caches import NGINX_FOLDERS
 from harness.daemon import LONG
 from harness.fetch_storm import FetchStorm, storm_template
 from harness.figures import record
@@ -53,9 +54,7 @@ NGINX = """
 events {{ worker_connections 4096; }}
 http {{
     access_log off; sendfile on; tcp_nopush on; keepalive_requests 1000000000; default_type application/json;
-    client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy; fastcgi_temp_path {dir}/fastcgi;
-    uwsgi_temp_path {dir}/uwsgi; scgi_temp_path {dir}/scgi;
-    server {{ listen 127.0.0.1:{port}; root {dir}; }}
+""" + NGINX_FOLDERS + """    server {{ listen 127.0.0.1:{port}; root {dir}; }}
 }}
 """
 # Workers of a root's nginx are nobody, who may not read the test's directory.

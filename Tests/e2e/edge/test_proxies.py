@@ -9,6 +9,7 @@ import subprocess
 import pytest
 
 from harness import ports
+from harness.caches import NGINX_FOLDERS
 from harness.daemon import LONG, REPOSITORY
 from harness.http1 import fetch
 from harness.sse import Stream
@@ -20,9 +21,7 @@ daemon off; pid {dir}/nginx.pid; error_log {dir}/error.log;
 events {{}}
 http {{
     access_log off;
-    client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy; fastcgi_temp_path {dir}/fastcgi;
-    uwsgi_temp_path {dir}/uwsgi; scgi_temp_path {dir}/scgi;
-    server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://127.0.0.1:{edge}; }} }}
+""" + NGINX_FOLDERS + """    server {{ listen 127.0.0.1:{port}; location / {{ proxy_pass http://127.0.0.1:{edge}; }} }}
 }}
 """
 OUR_NGINX = """
@@ -30,9 +29,7 @@ daemon off; pid {dir}/nginx.pid; error_log {dir}/error.log;
 events {{}}
 http {{
     access_log off;
-    client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy; fastcgi_temp_path {dir}/fastcgi;
-    uwsgi_temp_path {dir}/uwsgi; scgi_temp_path {dir}/scgi;
-    include {dir}/ours.conf;
+""" + NGINX_FOLDERS + """    include {dir}/ours.conf;
 }}
 """
 STOCK_HAPROXY = """

@@ -13,6 +13,7 @@ import pytest
 
 from harness import configs, ports
 from harness.authority import Authority
+from harness.caches import NGINX_FOLDERS
 from harness.http2 import Client
 from harness.keys import make_key
 from harness.templates import marked
@@ -39,9 +40,7 @@ daemon off; pid {dir}/nginx.pid; error_log {dir}/error.log;
 events {{}}
 http {{
     access_log off;
-    client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy; fastcgi_temp_path {dir}/fastcgi;
-    uwsgi_temp_path {dir}/uwsgi; scgi_temp_path {dir}/scgi;
-    server {{
+""" + NGINX_FOLDERS + """    server {{
         listen 127.0.0.1:{port};
         location / {{
             proxy_pass http://127.0.0.1:{edge}; proxy_buffering off; proxy_http_version 1.1;

@@ -9,14 +9,16 @@ from harness import ports
 from harness.daemon import REPOSITORY
 from harness.http1 import fetch
 
+NGINX_FOLDERS = """
+    client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy; fastcgi_temp_path {dir}/fastcgi;
+    uwsgi_temp_path {dir}/uwsgi; scgi_temp_path {dir}/scgi;
+"""
 NGINX = """
 {user} daemon off; pid {dir}/nginx.pid; error_log {dir}/error.log; worker_rlimit_nofile 8192;
 events {{ worker_connections 4096; }}
 http {{
     access_log off;
-    client_body_temp_path {dir}/body; proxy_temp_path {dir}/proxy; fastcgi_temp_path {dir}/fastcgi;
-    uwsgi_temp_path {dir}/uwsgi; scgi_temp_path {dir}/scgi;
-    include {dir}/ours.conf;
+""" + NGINX_FOLDERS + """    include {dir}/ours.conf;
 }}
 """
 

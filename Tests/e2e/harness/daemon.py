@@ -185,6 +185,17 @@ class Daemon:
         assert grown <= limit, f"memory grew by {grown / 2**20:.1f} MB, limit {limit / 2**20:.0f} MB"
 
 
+@contextlib.contextmanager
+def running(directory, settings):
+    """A daemon of several tests."""
+    daemon = Daemon(directory, settings)
+    daemon.start()
+    try:
+        yield daemon
+    finally:
+        daemon.dispose()
+
+
 def versions_in_state(state):
     """All version numbers in an answer of /v1/state, as {"project/namespace": version}."""
     found = {}

@@ -3,7 +3,12 @@
 import contextlib
 import functools
 import http.server
+import os
+import shutil
 import threading
+from pathlib import Path
+
+WEB = Path(__file__).parent.parent / "client/web"
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -21,3 +26,11 @@ def pages(directory):
     finally:
         server.shutdown()
         server.server_close()
+
+
+def sdk_pages(tmp_path_factory, name):
+    """The origin of a page that loads an SDK: NAME.html and NAME.js, or the script that STALECAST_<NAME>_JS names."""
+    directory = tmp_path_factory.mktemp("pages")
+    shutil.copy(WEB / f"{name}.html", directory)
+    shutil.copy(os.environ.get(f"STALECAST_{name.upper()}_JS") or WEB / f"{name}.js", directory / f"{name}.js")
+    return pages(directory)
