@@ -28,11 +28,37 @@ async def publish_until_acknowledged(client, marker):
             await asyncio.sleep(0.01)
 
 
+async def publish_while(alive, daemon, name, pause, acknowledged):
+    """Publishes without end while the event `alive` is set; `acknowledged` gets the version of each 200."""
+    number = 0
+    while True:
+        await alive.wait()
+        client = daemon.client()
+        try:
+            while True:
+                number += 1
+                answer = await client.put(marked(f"{name}-{number}"))
+                if answer.status == 200:
+                    acknowledged(answer.json()["version"])
+                await asyncio.sleep(pause)
+        except (Broken, OSError):
+            await asyncio.sleep(pause)
+        finally:
+            client.close()
+
+
 async def until_metric(daemon, name, wanted, timeout):
     deadline = time.monotonic() + timeout
     while (value := await daemon.metric(name)) != wanted:
         assert time.monotonic() < deadline, f"{name} is {value}, not {wanted}, after {timeout} s"
         await asyncio.sleep(0.05)
+
+
+async def cpu_share(daemon, seconds):
+    """Share of a core that the daemon takes over so many seconds."""
+    begun, used = time.monotonic(), daemon.cpu_seconds()
+    await asyncio.sleep(seconds)
+    return (daemon.cpu_seconds() - used) / (time.monotonic() - begun)
 
 
 async def memory_over(daemon, samples):

@@ -11,7 +11,7 @@ import pytest
 from harness import webhooks
 from harness.daemon import LONG
 from harness.figures import record
-from harness.http1 import Broken
+from harness.pressure import publish_while
 from harness.receiver import Answer, Receiver
 from harness.templates import marked
 from harness.webhooks import Webhooks
@@ -63,21 +63,8 @@ class Campaign:
             self.unexplained.append((message, before))
 
     async def write(self, name):
-        number = 0
-        while True:
-            await self.alive.wait()
-            client = self.daemon.client()
-            try:
-                while True:
-                    number += 1
-                    answer = await client.put(marked(f"{name}-{number}"))
-                    if answer.status == 200:
-                        self.published.append(int(answer.json()["version"]["versionNumber"]))
-                    await asyncio.sleep(0.02)
-            except (Broken, FileNotFoundError, OSError):
-                await asyncio.sleep(0.01)
-            finally:
-                client.close()
+        await publish_while(
+            self.alive, self.daemon, name, 0.02, lambda version: self.published.append(int(version["versionNumber"])))
 
     async def round(self):
         self.alive.set()
