@@ -81,14 +81,20 @@ async def test_a_publish_sent_again_to_another_node_lands_once(cluster):
     assert [entry.mark for entry in cluster.log()] == ["once"]
 
 
+async def sent_to_all(cluster, number):
+    """Answers of all nodes to one publish with one key, which they get at once."""
+    clients = [node.client() for node in cluster.nodes]
+    answers = await asyncio.gather(*(client.put(marked(f"m-{number}"), headers=[(HEADER, f"k-{number}")])
+                                     for client in clients))
+    for client in clients:
+        client.close()
+    assert {answer.status for answer in answers} == {200}, answers
+    return answers
+
+
 async def test_publishes_with_one_key_at_once_land_once(cluster):
     for number in range(10):
-        clients = [node.client() for node in cluster.nodes]
-        answers = await asyncio.gather(*(client.put(marked(f"m-{number}"), headers=[(HEADER, f"k-{number}")])
-                                         for client in clients))
-        for client in clients:
-            client.close()
-        assert {answer.status for answer in answers} == {200}, answers
+        await sent_to_all(cluster, number)
     marks = [entry.mark for entry in cluster.log()]
     assert len(marks) == len(set(marks)) == 10, marks
 
@@ -96,12 +102,7 @@ async def test_publishes_with_one_key_at_once_land_once(cluster):
 async def test_one_key_at_two_nodes_leaves_one_version_everywhere(cluster):
     """Each proposes its own; what is stored afterwards is what is in the log, at every node."""
     for number in range(20):
-        clients = [node.client() for node in cluster.nodes]
-        answers = await asyncio.gather(*(client.put(marked(f"m-{number}"), headers=[(HEADER, f"k-{number}")])
-                                         for client in clients))
-        for client in clients:
-            client.close()
-        assert {answer.status for answer in answers} == {200}, answers
+        answers = await sent_to_all(cluster, number)
         assert len({answer.body for answer in answers}) == 1, "the same answer, times and all"
     shown = await cluster.settled()
     assert shown["a"] == shown["b"] == shown["c"]
