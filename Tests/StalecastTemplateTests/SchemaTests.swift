@@ -198,7 +198,7 @@ import Testing
         let with = try Template(validating: template(#"{"maximum":5}"#, "1"), kind: .client)
         let without = try Template(validating: template("{}", "1"), kind: .client)
         #expect(TemplateDifference.changedKeys(from: with, to: without) == [])
-        #expect(!TemplateDifference.describe(from: with, to: without).isEmpty)
+        #expect(!TemplateChanges(from: with, to: without).isEmpty)
         #expect(CompiledTemplate(with).texts == ["1"])
         #expect(try Template(validating: with.json, kind: .client) == with)
         let served = ServerTemplate.json(try Template(validating: template("{}", "1"), kind: .server), version: nil)

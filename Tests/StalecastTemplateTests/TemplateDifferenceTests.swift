@@ -26,7 +26,7 @@ import Testing
 
     @Test func sameTemplateChangesNothing() {
         #expect(changed { _ in } == [])
-        #expect(TemplateDifference.describe(from: base, to: base).isEmpty)
+        #expect(TemplateChanges(from: base, to: base).isEmpty)
         #expect(TemplateDifference.changedKeys(from: .empty, to: base) == ["grouped", "one", "plain", "two"])
     }
 
@@ -89,7 +89,7 @@ import Testing
         new.parameters["one"]?.description = "what\nfor"
         new.conditions = [new.conditions[1], new.conditions[0]]
         new.groups["g"]?.description = "a group"
-        let changes = TemplateDifference.describe(from: base, to: new)
+        let changes = TemplateChanges(from: base, to: new)
         #expect(
             changes.text == """
                 ~ condition b (priority 1)
@@ -122,19 +122,19 @@ import Testing
         let names = (0..<500).map { TemplateCondition(name: "c\($0)", expression: "true") }
         let old = Template(conditions: names)
         let new = Template(conditions: [names[499]] + names.dropLast())
-        #expect(TemplateDifference.describe(from: old, to: new).conditions.map(\.name) == ["c499"])
+        #expect(TemplateChanges(from: old, to: new).conditions.map(\.name) == ["c499"])
     }
 
     @Test func longValuesThatDifferAtTheEndAreStillShownAsDifferent() {
         let long = String(repeating: "x", count: 300)
-        let text = TemplateDifference.describe(from: .make(["a": long + "1"]), to: .make(["a": long + "2"])).text
+        let text = TemplateChanges(from: .make(["a": long + "1"]), to: .make(["a": long + "2"])).text
         #expect(text.contains("they differ in a part not shown"))
         #expect(text.utf8.count < 400)
     }
 
     @Test func jsonHasNoQuotesAroundIt() {
         let new = Template.make(["a": #"{"text":""}"#, "b": "[not json"])
-        let text = TemplateDifference.describe(from: .make([:]), to: new).text
+        let text = TemplateChanges(from: .make([:]), to: new).text
         #expect(text.contains(#"default: {"text":""}"#) && text.contains(#"default: "[not json""#), "\(text)")
     }
 
@@ -152,7 +152,7 @@ import Testing
         (#"{"a":"text"}"#, #"{"a":{"b":1}}"#, [#"at a: "text" -> {"b":1}"#]),
     ])
     func aChangeInsideJSONIsShownAlone(old: String, new: String, lines: [String]) {
-        let text = TemplateDifference.describe(from: .make(["a": old]), to: .make(["a": new])).text
+        let text = TemplateChanges(from: .make(["a": old]), to: .make(["a": new])).text
         let whole = #"    default: "\#(old)" -> "\#(new)""#
         let wanted = lines.isEmpty ? [whole] : lines.map { "    default, \($0)" }
         #expect(text == (["~ parameter a"] + wanted).joined(separator: "\n") + "\n")
@@ -161,8 +161,6 @@ import Testing
     @Test func moveIntoAGroupIsDescribed() {
         var new = base
         new.parameters["grouped"] = new.groups["g"]?.parameters.removeValue(forKey: "grouped")
-        #expect(
-            TemplateDifference.describe(from: base, to: new).text == "~ parameter grouped\n    group: \"g\" -> (none)\n"
-        )
+        #expect(TemplateChanges(from: base, to: new).text == "~ parameter grouped\n    group: \"g\" -> (none)\n")
     }
 }

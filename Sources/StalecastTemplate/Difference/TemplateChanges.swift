@@ -1,4 +1,4 @@
-/// All differences between two templates: parameters and groups sorted by name, conditions by their new priority.
+/// All differences between two templates, as `stalecast diff` shows them: parameters and groups sorted by name, conditions by their new priority.
 package struct TemplateChanges: Sendable, Hashable {
     package let parameters: [Change<PlacedParameter>]
     package let conditions: [Change<RankedCondition>]
@@ -17,14 +17,12 @@ package struct TemplateChanges: Sendable, Hashable {
         package var kind: String { old == nil ? "added" : new == nil ? "removed" : "changed" }
     }
 
-    /// A parameter and the group it is in.
     package struct PlacedParameter: Sendable, Hashable {
         package let parameter: TemplateParameter
         /// nil outside groups.
         package let group: String?
     }
 
-    /// A condition and its priority.
     package struct RankedCondition: Sendable, Hashable {
         package let condition: TemplateCondition
         /// Priority from 1, the highest.

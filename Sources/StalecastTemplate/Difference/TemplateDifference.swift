@@ -16,11 +16,6 @@ package enum TemplateDifference {
         }
         return changed.sorted()
     }
-
-    /// Everything that differs, for people and scripts: what `stalecast diff` shows.
-    package static func describe(from old: Template, to new: Template) -> TemplateChanges {
-        TemplateChanges(from: old, to: new)
-    }
 }
 
 extension TemplateParameter {

@@ -34,7 +34,7 @@ struct Diff: AsyncParsableCommand, ScopedControlOptions {
 
     func run() async throws {
         let output = output
-        let changes = TemplateDifference.describe(from: try await side(old), to: try await side(new))
+        let changes = TemplateChanges(from: try await side(old), to: try await side(new))
         if output.isJSON {
             try output.json(changes.json)
         } else if changes.isEmpty {

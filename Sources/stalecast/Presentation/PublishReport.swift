@@ -34,7 +34,7 @@ struct PublishReport {
     ) throws(CommandFailure) {
         (self.scope, self.before, self.after) = (scope, before, after)
         let old = try before.template()
-        changes = TemplateDifference.describe(from: old, to: content)
+        changes = TemplateChanges(from: old, to: content)
         changedKeys = TemplateDifference.changedKeys(from: old, to: content)
         self.isCheck = isCheck
     }

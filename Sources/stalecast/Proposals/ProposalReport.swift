@@ -23,7 +23,7 @@ struct ProposalReport {
                 throw error
             }
         }
-        do { return TemplateDifference.describe(from: before, to: try Template(stored: template)) } catch {
+        do { return TemplateChanges(from: before, to: try Template(stored: template)) } catch {
             throw CommandFailure(.refused, "the server's proposal cannot be read: \(error.message)")
         }
     }
