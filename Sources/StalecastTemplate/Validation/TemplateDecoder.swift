@@ -24,7 +24,7 @@ struct TemplateDecoder {
 
     private mutating func conditions(_ json: JSONValue?) -> [TemplateCondition] {
         guard let json else { return [] }
-        let path = TemplatePath.member(.root, "conditions")
+        let path = TemplatePath.conditions
         guard let elements = json.array else {
             typeProblem(json, "a list", at: path)
             return []
@@ -42,7 +42,7 @@ struct TemplateDecoder {
     }
 
     private mutating func groups(_ json: JSONValue?) -> [String: ParameterGroup] {
-        let path = TemplatePath.member(.root, "parameterGroups")
+        let path = TemplatePath.groups
         return map(json, at: path) { decoder, name, json in
             let place = TemplatePath.member(path, name)
             guard let object = decoder.object(json, at: place) else { return nil }
@@ -64,9 +64,7 @@ struct TemplateDecoder {
         let members = members(of: object, known: known, at: path)
         let isEmpty = members["conditionalValues"]?.object?.isEmpty ?? (members["conditionalValues"] == nil)
         if isEmpty, members["defaultValue"] == nil {
-            problems.add(
-                .validationError, at: path,
-                "\(path.text): a default value or at least one conditional value is needed")
+            problems.add(at: path, "\(path.text): a default value or at least one conditional value is needed")
         }
         let conditionalPath = TemplatePath.member(path, "conditionalValues")
         return TemplateParameter(
@@ -93,7 +91,7 @@ extension TemplateDecoder {
         let members = members(of: object, known: Self.valueMembers, at: path)
         guard members.count == 1, let (kind, content) = members.first else {
             problems.add(
-                .validationError, at: path,
+                at: path,
                 "\(path.text): exactly one of \(Self.valueMembers.joined(separator: ", ")) is expected")
             return nil
         }
@@ -144,7 +142,7 @@ extension TemplateDecoder {
         }
         if let percent = Double(text), (0...100).contains(percent) { return }
         let path = TemplatePath.member(parent, name)
-        problems.add(.validationError, at: path, "\(path.text): a percentage is a number of 0 to 100")
+        problems.add(at: path, "\(path.text): a percentage is a number of 0 to 100")
     }
 }
 

@@ -6,6 +6,11 @@ indirect enum TemplatePath: Hashable, Sendable {
     case member(TemplatePath, String)
     case element(TemplatePath, Int)
 
+    static let conditions = TemplatePath.member(.root, "conditions")
+    static let parameters = TemplatePath.member(.root, "parameters")
+    static let groups = TemplatePath.member(.root, "parameterGroups")
+    static let versionDescription = TemplatePath.member(.member(.root, "version"), "description")
+
     /// Text, for example `parameters.foo.defaultValue` or `conditions[2]`; empty for the root.
     var text: String {
         switch self {

@@ -68,7 +68,8 @@ package struct TemplateProblems: Error, Sendable, Hashable, CustomStringConverti
 
     /// Notes a problem; beyond ``maxListed`` it is only counted and its text never made.
     mutating func add(
-        _ token: TemplateProblem.Token, at path: @autoclosure () -> TemplatePath, _ message: @autoclosure () -> String
+        _ token: TemplateProblem.Token = .validationError, at path: @autoclosure () -> TemplatePath,
+        _ message: @autoclosure () -> String
     ) {
         guard problems.count < Self.maxListed else { return omitted += 1 }
         problems.append(TemplateProblem(path(), token: token, message: message()))

@@ -1,21 +1,12 @@
 import StalecastWire
 
 extension TemplateRules {
-    mutating func checkCounts() {
-        let count = template.parameterMaps.reduce(0) { $0 + $1.count }
-        guard count > limits.parameters else { return }
-        problems.add(
-            .validationError, at: .member(.root, "parameters"),
-            "Param count too large: \(count), at most \(limits.parameters) are allowed.")
-    }
-
     /// A parameter's name is unique over the template and not a group's name as well.
     mutating func checkUniqueKeys() {
-        let groups = TemplatePath.member(.root, "parameterGroups")
-        var places = template.parameters.mapValues { _ in TemplatePath.member(.root, "parameters") }
+        var places = template.parameters.mapValues { _ in TemplatePath.parameters }
         for group in template.groups.keys.sorted() {
             for key in template.groups[group, default: ParameterGroup()].parameters.keys.sorted() {
-                let place = TemplatePath.member(groups, group)
+                let place = TemplatePath.member(.groups, group)
                 guard let other = places.updateValue(place, forKey: key) else { continue }
                 problems.add(
                     .duplicateKey, at: .member(.member(place, "parameters"), key),
@@ -25,7 +16,7 @@ extension TemplateRules {
         }
         for group in template.groups.keys.sorted() where places[group] != nil {
             problems.add(
-                .duplicateKey, at: .member(groups, group),
+                .duplicateKey, at: .member(.groups, group),
                 "'\(group.shown)' is the name of a group and of a parameter")
         }
     }
@@ -48,13 +39,13 @@ extension TemplateRules {
         let startsWithDigit = key.utf8.first.map { (0x30...0x39).contains($0) } ?? true
         if !isLegal || startsWithDigit || key.utf8.count > limits.keyLength {
             problems.add(
-                .validationError, at: path,
+                at: path,
                 """
                 '\(key.shown)' is no parameter name: 1 to \(limits.keyLength) characters of A-Z a-z 0-9 _, \
                 no digit first
                 """)
         } else if Self.forbiddenKeys.contains(key) {
-            problems.add(.validationError, at: path, "'\(key)' is reserved and cannot name a parameter")
+            problems.add(at: path, "'\(key)' is reserved and cannot name a parameter")
         }
     }
 
@@ -88,7 +79,7 @@ extension TemplateRules {
         }
         guard length > limits.totalValueLength else { return }
         problems.add(
-            .validationError, at: .member(.root, "parameters"),
+            at: .parameters,
             "all values together have \(length) characters, at most \(limits.totalValueLength) are allowed")
     }
 }

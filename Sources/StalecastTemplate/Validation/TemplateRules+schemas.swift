@@ -16,9 +16,9 @@ extension TemplateRules {
             let index = template.conditions.firstIndex(where: { $0.name == SchemaCondition.name }),
             template.conditions[index].expression != SchemaCondition.expression
         else { return }
-        let path = TemplatePath.member(.element(.member(.root, "conditions"), index), "expression")
+        let path = TemplatePath.member(.element(.conditions, index), "expression")
         problems.add(
-            .validationError, at: path,
+            at: path,
             """
             \(path.text): the condition '\(SchemaCondition.name)' holds the schemas of parameters; its expression must be \
             \(SchemaCondition.expression), so that no client gets them
@@ -43,7 +43,7 @@ extension TemplateRules {
             compiler.budget = check.budget
         } catch {
             let pointer = error.pointer.isEmpty ? "" : " at \(error.pointer.shown)"
-            problems.add(.validationError, at: place, "\(place.text): the schema is refused\(pointer): \(error.reason)")
+            problems.add(at: place, "\(place.text): the schema is refused\(pointer): \(error.reason)")
         }
     }
 
@@ -67,8 +67,7 @@ extension TemplateRules {
                 continue
             }
             let pointer = complaint.pointer.isEmpty ? "" : " at \(complaint.pointer.shown)"
-            problems.add(
-                .validationError, at: path, "\(path.text) breaks its JSON Schema\(pointer): \(complaint.reason)")
+            problems.add(at: path, "\(path.text) breaks its JSON Schema\(pointer): \(complaint.reason)")
         }
     }
 }

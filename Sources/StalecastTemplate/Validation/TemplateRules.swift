@@ -17,10 +17,10 @@ struct TemplateRules {
     mutating func check() {
         checkLength(
             template.requestedDescription, limits.versionDescriptionLength, "the description of a version",
-            at: .member(.member(.root, "version"), "description"))
+            at: .versionDescription)
         checkControls()
         checkConditions()
-        checkCounts()
+        check("Param", template.parameterMaps.reduce(0) { $0 + $1.count }, limits.parameters, at: .parameters)
         checkUniqueKeys()
         checkParameters(template.parameters, in: .root)
         checkGroups()
@@ -37,22 +37,18 @@ struct TemplateRules {
         }
         guard let control = template.requestedDescription.unicodeScalars.first(where: isControl) else { return }
         problems.add(
-            .validationError, at: .member(.member(.root, "version"), "description"),
+            at: .versionDescription,
             "version.description: the control character U+\(String(control.value, radix: 16).leftPadded) is not allowed"
         )
     }
 
     private mutating func checkConditions() {
         let conditions = template.conditions
-        if conditions.count > limits.conditions {
-            problems.add(
-                .validationError, at: .member(.root, "conditions"),
-                "Condition count too large: \(conditions.count), at most \(limits.conditions) are allowed.")
-        }
+        check("Condition", conditions.count, limits.conditions, at: .conditions)
         var names: Set<String> = []
         var patternSize = 0
         for (index, condition) in conditions.enumerated() {
-            let path = TemplatePath.element(.member(.root, "conditions"), index)
+            let path = TemplatePath.element(.conditions, index)
             checkName(of: condition, at: path)
             patternSize += checkExpression(of: condition, at: path)
             if !names.insert(condition.name).inserted {
@@ -61,9 +57,7 @@ struct TemplateRules {
             }
         }
         if patternSize > limits.patternSize {
-            problems.add(
-                .validationError, at: .member(.root, "conditions"),
-                "the regular expressions of all conditions are too large together")
+            problems.add(at: .conditions, "the regular expressions of all conditions are too large together")
         }
     }
 
@@ -73,7 +67,7 @@ struct TemplateRules {
         let isInRange = !name.isEmpty && name.utf8.count <= limits.conditionNameLength
         if isLegal, isInRange, name.utf8.first != 0x20, name.utf8.last != 0x20 { return }
         problems.add(
-            .validationError, at: .member(path, "name"),
+            at: .member(path, "name"),
             """
             \(path.text).name: '\(name.shown)' is no condition name: 1 to \(limits.conditionNameLength) characters of \
             A-Z a-z 0-9 - _ ' ! % . and blanks, no blank first or last
@@ -86,24 +80,18 @@ struct TemplateRules {
             return try ConditionExpression(parsing: condition.expression, kind: kind).patternSize
         } catch {
             problems.add(
-                .validationError, at: .member(path, "expression"),
+                at: .member(path, "expression"),
                 "\(path.text).expression: condition '\(condition.name.shown)': \(error)")
             return 0
         }
     }
 
     private mutating func checkGroups() {
-        if template.groups.count > limits.groups {
-            problems.add(
-                .validationError, at: .member(.root, "parameterGroups"),
-                "Group count too large: \(template.groups.count), at most \(limits.groups) are allowed.")
-        }
+        check("Group", template.groups.count, limits.groups, at: .groups)
         for name in template.groups.keys.sorted() {
             guard let group = template.groups[name] else { continue }
-            let path = TemplatePath.member(.member(.root, "parameterGroups"), name)
-            if name.isEmpty {
-                problems.add(.validationError, at: path, "parameterGroups: a group needs a name")
-            }
+            let path = TemplatePath.member(.groups, name)
+            if name.isEmpty { problems.add(at: path, "parameterGroups: a group needs a name") }
             checkLength(name, limits.groupNameLength, "the name of a group", at: path)
             checkLength(
                 group.description, limits.descriptionLength, "the description of a group",
@@ -125,7 +113,7 @@ struct TemplateRules {
         var listed = unknown.sorted().prefix(Self.maxListedNames).map(\.shown).joined(separator: ", ")
         if unknown.count > Self.maxListedNames { listed += ", … and \(unknown.count - Self.maxListedNames) more" }
         problems.add(
-            .validationError, at: .member(.root, "parameters"),
+            at: .parameters,
             """
             [\(listed)] are not valid condition names. All keys in all conditional value maps must be valid \
             condition names.
@@ -134,14 +122,17 @@ struct TemplateRules {
 
     private static let maxListedNames = 200
 
+    mutating func check(_ what: String, _ count: Int, _ limit: Int, at path: TemplatePath) {
+        if count > limit { problems.add(at: path, "\(what) count too large: \(count), at most \(limit) are allowed.") }
+    }
+
     mutating func checkLength(_ text: String, _ limit: Int, _ what: String, at path: TemplatePath) {
         // A code point takes at least one byte: most texts are short enough without counting.
         guard text.utf8.count > limit else { return }
         let length = text.unicodeScalars.count
-        guard length > limit else { return }
-        problems.add(
-            .validationError, at: path,
-            "\(path.text): \(what) has at most \(limit) characters, not \(length)")
+        if length > limit {
+            problems.add(at: path, "\(path.text): \(what) has at most \(limit) characters, not \(length)")
+        }
     }
 }
 
