@@ -92,7 +92,7 @@ import Testing
     }
 
     @Test func fetchesThatSayTheSameOfTheInputsHaveOneKey() throws {
-        let inputs: [ConditionInput] = [.country, .customSignal("city")]
+        let inputs: [ConditionInput] = [.country, .attribute(.customSignal("city"))]
         let york = try #require(key(#","customSignals":{"city":"york"}"#, inputs))
         #expect(york == key(#","timeZone":"x","customSignals":{"tier":"1","city":"york"},"countryCode":"""#, inputs))
         #expect(york == key(#","customSignals":{"city":null,"city":"york"}"#, inputs))
@@ -104,9 +104,10 @@ import Testing
 
     @Test func noKeyIsMadeWhereFetchesShareNoOutcome() {
         #expect(key("", nil) == nil, "the id or the time decides")
-        #expect(key("", [.customSignal("caf\u{E9}")]) == nil, "names beyond ASCII are compared as texts")
+        #expect(key("", [.attribute(.customSignal("caf\u{E9}"))]) == nil, "names beyond ASCII are compared as texts")
         let long = String(repeating: "x", count: 600)
-        #expect(key(#","customSignals":{"city":"\#(long)"}"#, [.customSignal("city")]) == nil, "a key is short")
+        #expect(
+            key(#","customSignals":{"city":"\#(long)"}"#, [.attribute(.customSignal("city"))]) == nil, "a key is short")
     }
 
     private static let expressions = [
@@ -183,7 +184,7 @@ import Testing
     private static func keys(_ cities: some Sequence<Int>) -> [KnownOutcomes.Key] {
         cities.map { city in
             Array(body(#","customSignals":{"city":"\#(city)"}"#).utf8).withUnsafeBufferPointer { bytes in
-                KnownOutcomes([.customSignal("city")]).key(of: FetchScan(bytes)!)!
+                KnownOutcomes([.attribute(.customSignal("city"))]).key(of: FetchScan(bytes)!)!
             }
         }
     }
@@ -202,7 +203,7 @@ import Testing
     }
 
     @Test func fetchesThatSayTheSameAtTheSameTimeAreEvaluatedOnce() async {
-        let (known, evaluations) = (KnownOutcomes([.customSignal("city")]), Evaluations())
+        let (known, evaluations) = (KnownOutcomes([.attribute(.customSignal("city"))]), Evaluations())
         let keys = Self.keys(0..<KnownOutcomes.maxKeys)
         await withTaskGroup { group in
             for _ in 0..<8 {
@@ -213,7 +214,7 @@ import Testing
     }
 
     @Test func keysOfOneClientDoNotDriveOutThoseOfMany() {
-        let (known, evaluations) = (KnownOutcomes([.customSignal("city")]), Evaluations())
+        let (known, evaluations) = (KnownOutcomes([.attribute(.customSignal("city"))]), Evaluations())
         let shared = Self.keys(0..<8)
         for key in Self.keys(8..<8 + 4 * KnownOutcomes.maxKeys) {
             _ = known.outcome(of: key) { evaluations.add() }

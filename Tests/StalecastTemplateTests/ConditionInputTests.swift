@@ -17,7 +17,7 @@ import Testing
         let read = try inputs(
             "app.customSignal['city'].exactlyMatches(['york']) && device.country in ['GB']",
             "app.customSignal['city'].exactlyMatches(['hull']) && app.version.>=(['4.0'])")
-        #expect(Set(try #require(read)) == [.customSignal("city"), .country, .appVersion])
+        #expect(Set(try #require(read)) == [.attribute(.customSignal("city")), .country, .attribute(.appVersion)])
         #expect(read?.count == 3)
     }
 

@@ -312,10 +312,10 @@ extension FetchScan: FetchMembers {
         case .country: said(.country)
         case .language: said(.language)
         case .firstOpen: said(.firstOpen)
-        case .appVersion: said(.appVersion)
-        case .appBuild: said(.appBuild)
-        case .userProperty(let name): entry(.userProperties, name)
-        case .customSignal(let name): entry(.customSignals, name)
+        case .attribute(.appVersion): said(.appVersion)
+        case .attribute(.appBuild): said(.appBuild)
+        case .attribute(.userProperty(let name)): entry(.userProperties, name)
+        case .attribute(.customSignal(let name)): entry(.customSignals, name)
         }
     }
 

@@ -155,7 +155,8 @@ package final class KnownOutcomes: Sendable {
         // A name beyond ASCII may be equal to one within: Swift compares texts by canonical equivalence, a key bytes.
         let isPlain = inputs?.allSatisfy { input in
             switch input {
-            case .userProperty(let name), .customSignal(let name): name.utf8.allSatisfy { $0 < 0x80 }
+            case .attribute(.userProperty(let name)), .attribute(.customSignal(let name)):
+                name.utf8.allSatisfy { $0 < 0x80 }
             default: true
             }
         }

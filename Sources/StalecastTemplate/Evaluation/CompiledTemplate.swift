@@ -1,9 +1,9 @@
 /// A version of a template made ready to be evaluated, once, for any number of requests.
 package struct CompiledTemplate: Sendable {
     /// Conditions in the template's order, which is their priority.
-    let conditions: [CompiledTemplate.Condition]
+    let conditions: [Condition]
     /// Sorted by name, those in groups included.
-    let parameters: [CompiledTemplate.Parameter]
+    let parameters: [Parameter]
     let managedValues: [ManagedValue]
     /// The parameters' names, sorted.
     package let keys: [String]
@@ -13,7 +13,7 @@ package struct CompiledTemplate: Sendable {
     package let textTypes: [ValueType]
     /// See ``inputs(of:_:hasManagedValues:)``.
     package let inputs: [ConditionInput]?
-    let compiler: CompiledTemplate.TestCompiler
+    let compiler: TestCompiler
     /// Places of the conditions some parameter uses.
     private let usedConditions: [Int]
     /// Places of the parameters that have managed values.
@@ -25,7 +25,7 @@ package struct CompiledTemplate: Sendable {
     /// is never true, and ``explain(_:)`` says why.
     package init(_ template: Template, kind: TemplateKind = .client) {
         let template = template.withoutSchemas
-        var assembly = CompiledTemplate.Assembly(kind: kind)
+        var assembly = Assembly(kind: kind)
         conditions = template.conditions.map { assembly.condition($0) }
         parameters = assembly.parameters(template)
         compiler = assembly.compiler
@@ -68,10 +68,10 @@ package struct CompiledTemplate: Sendable {
 
     /// Draws for the managed values of a parameter, as far as they are reached.
     private func draw(
-        _ parameter: CompiledTemplate.Parameter, _ conditions: ConditionOutcome, _ evaluation: inout Evaluation,
+        _ parameter: Parameter, _ conditions: ConditionOutcome, _ evaluation: inout Evaluation,
         into outcome: inout ConditionOutcome
     ) {
-        parameter.offer(conditions) { value in
+        parameter.offer(conditions) { value, _ in
             // True ends the search at this value; a skipped value gives way to the next.
             guard case .managed(let place) = value else {
                 if case .skipped = value { return false }
@@ -81,6 +81,32 @@ package struct CompiledTemplate: Sendable {
             outcome.setChoice(place, choice)
             return managedValues[place].text(choice) != nil
         }
+    }
+
+    /// Value that instances with this outcome get of a parameter.
+    ///
+    /// - Parameter drawn: takes each rollout and experiment on the way, and what was drawn for it; first of all, since a
+    ///   control group has no value, but clients report it.
+    /// - Returns: the place of the text, nil leaves the value to the app; and that of the condition, nil where none
+    ///   decided.
+    func delivered(
+        _ parameter: Parameter, _ outcome: ConditionOutcome,
+        drawn: (ManagedValue, ManagedValue.Choice) -> Void = { _, _ in }
+    ) -> (text: Int?, condition: Int?) {
+        var delivered: (text: Int?, condition: Int?) = (nil, nil)
+        parameter.offer(outcome) { value, condition in
+            switch value {
+            case .text(let text): delivered = (text, condition)
+            case .nothing: delivered = (nil, condition)
+            case .skipped: return false
+            case .managed(let place):
+                drawn(managedValues[place], outcome.choice(place))
+                guard let text = managedValues[place].text(outcome.choice(place)) else { return false }
+                delivered = (text, condition)
+            }
+            return true
+        }
+        return delivered
     }
 }
 
@@ -124,15 +150,19 @@ extension CompiledTemplate {
         }
 
         /// Offers the values whose condition is true, in order, the default last, until one is taken.
-        func offer(_ outcome: ConditionOutcome, isTaken: (Value) -> Bool) {
-            for (condition, value) in conditionalValues where outcome.isTrue(condition) && isTaken(value) { return }
-            if let defaultValue { _ = isTaken(defaultValue) }
+        ///
+        /// - Parameter isTaken: takes also the place of the condition; nil: of the default.
+        func offer(_ outcome: ConditionOutcome, isTaken: (Value, Int?) -> Bool) {
+            for (condition, value) in conditionalValues where outcome.isTrue(condition) && isTaken(value, condition) {
+                return
+            }
+            if let defaultValue { _ = isTaken(defaultValue, nil) }
         }
     }
 
     /// Collects what the parts of a template share while they are compiled.
     fileprivate struct Assembly {
-        var compiler: CompiledTemplate.TestCompiler
+        var compiler: TestCompiler
         private(set) var managedValues: [ManagedValue] = []
         private(set) var texts: [String] = []
         private(set) var textTypes: [ValueType] = []
@@ -143,25 +173,24 @@ extension CompiledTemplate {
         private var places: [String: Int] = [:]
         private var count = 0
 
-        init(kind: TemplateKind) { compiler = CompiledTemplate.TestCompiler(kind: kind) }
+        init(kind: TemplateKind) { compiler = TestCompiler(kind: kind) }
 
-        mutating func condition(_ condition: TemplateCondition) -> CompiledTemplate.Condition {
+        mutating func condition(_ condition: TemplateCondition) -> Condition {
             if places[condition.name] == nil { places[condition.name] = count }
             count += 1
             do {
                 let expression = try ConditionExpression(parsing: condition.expression, kind: compiler.kind)
                 let tests = expression.tests.map { compiler.place(of: $0) }
-                return CompiledTemplate.Condition(name: condition.name, tests: tests, problem: nil)
+                return Condition(name: condition.name, tests: tests, problem: nil)
             } catch {
-                return CompiledTemplate.Condition(
-                    name: condition.name, tests: [], problem: "cannot be understood: \(error)")
+                return Condition(name: condition.name, tests: [], problem: "cannot be understood: \(error)")
             }
         }
 
-        mutating func parameters(_ template: Template) -> [CompiledTemplate.Parameter] {
+        mutating func parameters(_ template: Template) -> [Parameter] {
             template.allParameters.sorted { $0.key < $1.key }.map { key, parameter in
                 type = parameter.effectiveType
-                var values: [(condition: Int, value: CompiledTemplate.Parameter.Value)] = []
+                var values: [(condition: Int, value: Parameter.Value)] = []
                 for (name, value) in parameter.conditionalValues {
                     // The value of a condition that does not exist is never delivered.
                     guard let place = places[name] else { continue }
@@ -170,12 +199,12 @@ extension CompiledTemplate {
                 }
                 // The order of conditions is their priority; values are stored in any order.
                 values.sort { $0.condition < $1.condition }
-                return CompiledTemplate.Parameter(
+                return Parameter(
                     key: key, conditionalValues: values, defaultValue: parameter.defaultValue.map { compiled($0) })
             }
         }
 
-        private mutating func compiled(_ value: ParameterValue) -> CompiledTemplate.Parameter.Value {
+        private mutating func compiled(_ value: ParameterValue) -> Parameter.Value {
             switch value {
             case .value(let value): return .text(text(value))
             case .inAppDefault: return .nothing

@@ -5,10 +5,7 @@ package enum ConditionInput: Sendable, Hashable {
     case country
     case language
     case firstOpen
-    case appVersion
-    case appBuild
-    case userProperty(String)
-    case customSignal(String)
+    case attribute(ConditionExpression.Attribute)
 }
 
 extension CompiledTemplate {
@@ -35,24 +32,15 @@ extension CompiledTemplate {
         switch test {
         case .constant, .impossible, .set, .text(.operatingSystemAndVersion, _, _), .text(.browserAndVersion, _, _): []
         // A client states its platform, or it is read from the app id.
-        case .platform: [.appID, .platform]
+        case .text(.operatingSystem, _, _): [.appID, .platform]
         case .text(.appID, _, _): [.appID]
         case .country: [.country]
         case .language: [.language]
         case .firstOpen: [.firstOpen]
         case .attributeText(let place, _), .attributeNumber(let place, _, _),
             .attributeVersion(let place, _, _, maxSegments: _):
-            [input(of: compiler.attributes[place])]
-        case .now, .localNow, .percent, .text(.installation, _, _): nil
-        }
-    }
-
-    private static func input(of attribute: Attribute) -> ConditionInput {
-        switch attribute {
-        case .appVersion: .appVersion
-        case .appBuild: .appBuild
-        case .userProperty(let name): .userProperty(name)
-        case .customSignal(let name): .customSignal(name)
+            [.attribute(compiler.attributes.all[place])]
+        case .now, .localNow, .percent, .text: nil
         }
     }
 }

@@ -14,12 +14,8 @@ struct Evaluation {
     private var matcher = Pattern.Matcher()
     private let country: [UInt8]?
     private let language: [UInt8]?
-    private let platform: ExactText?
+    private var exactTexts: [ConditionExpression.TextElement: ExactText?] = [:]
     private lazy var localNow: LocalNow? = context.timeZone.flatMap { LocalNow(context.now, zone: $0) }
-    private lazy var exactTexts: [CompiledTemplate.Test.TextAttribute: ExactText] =
-        CompiledTemplate.Test.TextAttribute.allCases.reduce(into: [:]) { texts, attribute in
-            texts[attribute] = text(of: attribute).map { ExactText($0) }
-        }
     private lazy var audiences = Self.names(context.audiences)
     private lazy var importedSegments = Self.names(context.importedSegments)
 
@@ -38,12 +34,11 @@ struct Evaluation {
     ) {
         (self.compiler, self.context, self.budget) = (compiler, context, budget)
         results = Array(repeating: .unknown, count: compiler.tests.count)
-        readings = Array(repeating: nil, count: compiler.attributes.count)
-        buckets = Array(repeating: nil, count: compiler.seeds.count)
+        readings = Array(repeating: nil, count: compiler.attributes.all.count)
+        buckets = Array(repeating: nil, count: compiler.seeds.all.count)
         // Only two letters can be in a list: a longer text would be hashed once for each test.
         country = context.countryCode.flatMap { $0.utf8.count == 2 ? LanguageRange.normalized($0) : nil }
         language = context.languageCode.map(LanguageRange.normalized)
-        platform = context.platform.map { ExactText($0) }
     }
 
     /// Whether the test at `place` is true.
@@ -58,7 +53,7 @@ struct Evaluation {
     mutating func bucket(_ place: Int) -> UInt32? {
         guard let id = context.appInstanceID else { return nil }
         if let bucket = buckets[place] { return bucket }
-        let seed = compiler.seeds[place]
+        let seed = compiler.seeds.all[place]
         // SHA-256 costs about 50 steps for the call, and one for four bytes of input.
         let bucket = budget.affords(50 + (id.utf8.count + seed.utf8.count) / 4) ? RandomBucket.of(id, seed: seed) : nil
         buckets[place] = bucket
@@ -68,12 +63,12 @@ struct Evaluation {
     /// Reading of the context's attribute at `place`.
     mutating func reading(_ place: Int) -> AttributeReading {
         if let reading = readings[place] { return reading }
-        let reading = AttributeReading(text(of: compiler.attributes[place]))
+        let reading = AttributeReading(text(of: compiler.attributes.all[place]))
         readings[place] = reading
         return reading
     }
 
-    private func text(of attribute: CompiledTemplate.Attribute) -> String? {
+    private func text(of attribute: ConditionExpression.Attribute) -> String? {
         switch attribute {
         case .appVersion: context.appVersion
         case .appBuild: context.appBuild
@@ -92,10 +87,8 @@ extension Evaluation {
         switch test {
         case .constant(let isTrue): return isTrue
         case .impossible: return false
-        case .platform(let platforms, let isNegated):
-            return platform.map { platforms.contains($0) != isNegated } ?? false
-        case .text(let attribute, let texts, let isNegated):
-            return exactTexts[attribute].map { texts.contains($0) != isNegated } ?? false
+        case .text(let element, let texts, let isNegated):
+            return exactText(of: element).map { texts.contains($0) != isNegated } ?? false
         case .country(let codes): return country.map(codes.contains) ?? false
         case .language(let ranges): return language.map { tag in ranges.contains { $0.takes(tag) } } ?? false
         case .attributeText(let place, let test): return decides(test, reading(place))
@@ -103,9 +96,9 @@ extension Evaluation {
             return reading(place).number.map { comparison.holds($0, number) } ?? false
         case .attributeVersion(let place, let comparison, let version, let maxSegments):
             // A version with more segments than Firebase allows in a signal makes the test false.
-            guard let found = reading(place).version, found.segmentCount <= maxSegments ?? .max else { return false }
+            guard let found = reading(place).version, found.segmentCount <= maxSegments else { return false }
             return comparison.holds(found, version)
-        case .set(let attribute, let setOperator, let names): return decides(setOperator, attribute, names)
+        case .set(let element, let setOperator, let names): return decides(setOperator, element, names)
         case .firstOpen(let comparison, let moment):
             return context.firstOpenTime.map { comparison.holds($0, moment) } ?? false
         case .now(let comparison, let moment): return comparison.holds(context.now, moment)
@@ -114,10 +107,20 @@ extension Evaluation {
         }
     }
 
-    /// The context's text for `attribute`.
-    func text(of attribute: CompiledTemplate.Test.TextAttribute) -> String? {
-        switch attribute {
+    private mutating func exactText(of element: ConditionExpression.TextElement) -> ExactText? {
+        if let known = exactTexts[element] { return known }
+        let text = text(of: element).map { ExactText($0) }
+        exactTexts[element] = .some(text)
+        return text
+    }
+
+    /// The context's text for `element`.
+    func text(of element: ConditionExpression.TextElement) -> String? {
+        switch element {
         case .appID: context.appID
+        case .operatingSystem: context.platform
+        case .country: context.countryCode
+        case .language: context.languageCode
         case .installation: context.appInstanceID
         case .operatingSystemAndVersion: context.web.operatingSystemAndVersion
         case .browserAndVersion: context.web.browserAndVersion
@@ -141,10 +144,10 @@ extension Evaluation {
     }
 
     private mutating func decides(
-        _ setOperator: ConditionExpression.SetOperator, _ attribute: CompiledTemplate.Test.SetAttribute,
+        _ setOperator: ConditionExpression.SetOperator, _ element: ConditionExpression.SetElement,
         _ names: [ExactText]
     ) -> Bool {
-        guard let found = attribute == .audiences ? audiences : importedSegments else { return false }
+        guard let found = element == .audiences ? audiences : importedSegments else { return false }
         return switch setOperator {
         case .inAtLeastOne: names.contains(where: found.contains)
         // "Not in at least one" is true as soon as one is missing; "not in all" wants all of them missing.

@@ -3,9 +3,9 @@ package import StalecastWire
 /// Explanation of each condition's result for one context; for people, and never on a fetch's path.
 package struct Explanation: Sendable, Hashable {
     /// Conditions in the template's order.
-    package let conditions: [Explanation.Condition]
+    package let conditions: [Condition]
     /// Every parameter, also those the context gets no value of; sorted by name.
-    package let parameters: [Explanation.Parameter]
+    package let parameters: [Parameter]
     /// Values that the context gets.
     package let values: ResolvedValues
     /// Work of the evaluation, in steps of ``EvaluationBudget``.
@@ -25,14 +25,13 @@ package struct Explanation: Sendable, Hashable {
 }
 
 extension Explanation {
-    /// Result of one condition.
     package struct Condition: Sendable, Hashable {
         package let name: String
         package let isMatched: Bool
         /// Reason why the condition cannot be true for any client; nil for a valid condition.
         package let problem: String?
         /// All its tests, also those after the first false one.
-        package let tests: [Explanation.Test]
+        package let tests: [Test]
 
         /// The first test that failed, or all that hold, in one line.
         package var reason: String {
@@ -49,7 +48,6 @@ extension Explanation {
         }
     }
 
-    /// Result of one element of a condition.
     package struct Test: Sendable, Hashable {
         /// Element, for example `app.userProperty['plan']`.
         package let element: String
@@ -62,7 +60,6 @@ extension Explanation {
         }
     }
 
-    /// Result of one parameter.
     package struct Parameter: Sendable, Hashable {
         package let name: String
         /// nil when clients get none and use the default in the app.
@@ -92,28 +89,14 @@ extension CompiledTemplate {
             return Explanation.Condition(
                 name: condition.name, isMatched: isMatched, problem: condition.problem, tests: tests)
         }
-        let parameters = parameters.map { explain($0, outcome) }
+        let parameters = parameters.map { parameter in
+            let (text, condition) = delivered(parameter, outcome)
+            return Explanation.Parameter(
+                name: parameter.key, value: text.map { texts[$0] },
+                condition: condition.map { self.conditions[$0].name })
+        }
         return Explanation(
             conditions: conditions, parameters: parameters, values: values(for: outcome),
             steps: EvaluationBudget.defaultSteps - evaluation.budget.stepsLeft)
-    }
-
-    private func explain(_ parameter: CompiledTemplate.Parameter, _ outcome: ConditionOutcome) -> Explanation.Parameter
-    {
-        let conditional = parameter.conditionalValues.lazy.filter { outcome.isTrue($0.condition) }
-            .map { (value: $0.value, condition: Optional(conditions[$0.condition].name)) }
-        let tried = Array(conditional) + (parameter.defaultValue.map { [($0, nil)] } ?? [])
-        for (value, condition) in tried {
-            switch value {
-            case .text(let text):
-                return Explanation.Parameter(name: parameter.key, value: texts[text], condition: condition)
-            case .nothing: return Explanation.Parameter(name: parameter.key, value: nil, condition: condition)
-            case .skipped: continue
-            case .managed(let place):
-                guard let text = managedValues[place].text(outcome.choice(place)) else { continue }
-                return Explanation.Parameter(name: parameter.key, value: texts[text], condition: condition)
-            }
-        }
-        return Explanation.Parameter(name: parameter.key, value: nil, condition: nil)
     }
 }

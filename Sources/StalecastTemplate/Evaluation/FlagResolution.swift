@@ -38,19 +38,7 @@ extension CompiledTemplate {
     /// Text of the parameter at `key` for instances with this outcome, which ``outcome(for:)`` of the same template
     /// gave: a place of ``texts``; nil leaves the value to the app.
     package func text(of key: Int, for outcome: ConditionOutcome) -> Int? {
-        var text: Int?
-        parameters[key].offer(outcome) { value in
-            switch value {
-            case .text(let place): text = place
-            case .nothing: break
-            case .skipped: return false
-            case .managed(let place):
-                text = managedValues[place].text(outcome.choice(place))
-                return text != nil
-            }
-            return true
-        }
-        return text
+        delivered(parameters[key], outcome).text
     }
 
     /// Whether the parameter's value can depend on a draw, for which the client must say who it is.

@@ -18,17 +18,6 @@ enum ZoneTable {
 }
 
 extension LocalMoment {
-    /// The date and time as if it were UTC, in seconds since 1970.
-    var secondsAsUTC: Int64 {
-        let shifted = month <= 2 ? year - 1 : year
-        let leapDays = shifted / 4 - shifted / 100 + shifted / 400
-        // Years begin in March here, so that a leap day is their last. Five months have 153 days.
-        let dayOfYear = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1
-        // 719,468 days lie between 1 March of year 0 and 1970.
-        let days = shifted * 365 + leapDays + dayOfYear - 719_468
-        return Int64(days) * 86_400 + Int64(hour * 3600 + minute * 60 + second)
-    }
-
     /// Instant at which this moment is in `zone`. A time that comes twice is the first of the two; one that a change of
     /// clocks leaves out is read with the offset before the change (as in RFC 5545 and PEP 495).
     func instant(in zone: TimeZone) -> Timestamp {

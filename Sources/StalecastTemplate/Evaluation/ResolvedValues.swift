@@ -4,15 +4,12 @@ package import StalecastWire
 package struct ResolvedValues: Sendable, Hashable {
     /// Places by their keys, ascending: the place of each among the template's keys and that of its value among its
     /// texts.
-    package private(set) var places: [Place] = []
+    package fileprivate(set) var places: [Place] = []
     /// `{"rolloutId","variantId","affectedParameterKeys"}` for each rollout that applies to the instance; `variantId`
     /// is `enabled` or `control`.
     package private(set) var rolloutMetadata: [JSONValue] = []
     /// Descriptions of the experiments in which the instance takes part, as SDKs expect them; ids begin with `_exp_`.
     package private(set) var experimentDescriptions: [JSONValue] = []
-    /// Always empty: only Firebase can personalize. Kept so that an answer can say so.
-    package let personalizationMetadata = JSONObject()
-
     private let keys: [String]
     private let texts: [String]
 
@@ -52,36 +49,17 @@ extension CompiledTemplate {
     package func values(for outcome: ConditionOutcome) -> ResolvedValues {
         var values = ResolvedValues(of: self)
         var participation = Participation()
-        values.resolve(parameters, managedValues, outcome, &participation)
+        values.places.reserveCapacity(parameters.count)
+        for (key, parameter) in parameters.enumerated() {
+            let text = delivered(parameter, outcome) { participation.note($0, $1, parameter.key) }.text
+            if let text { values.places.append(.init(key: key, text: text)) }
+        }
         values.describe(participation)
         return values
     }
 }
 
 extension ResolvedValues {
-    fileprivate mutating func resolve(
-        _ parameters: [CompiledTemplate.Parameter], _ managedValues: [ManagedValue], _ outcome: ConditionOutcome,
-        _ participation: inout Participation
-    ) {
-        places.reserveCapacity(parameters.count)
-        for (key, parameter) in parameters.enumerated() {
-            parameter.offer(outcome) { value in
-                switch value {
-                case .text(let text): places.append(Place(key: key, text: text))
-                case .nothing: break
-                case .skipped: return false
-                case .managed(let place):
-                    let choice = outcome.choice(place)
-                    // Noted before the value: a control group has no value, but clients report it.
-                    participation.note(managedValues[place], choice, parameter.key)
-                    guard let text = managedValues[place].text(choice) else { return false }
-                    places.append(Place(key: key, text: text))
-                }
-                return true
-            }
-        }
-    }
-
     fileprivate mutating func describe(_ participation: Participation) {
         rolloutMetadata = participation.rollouts.sorted { $0.key < $1.key }.map { group, keys in
             [

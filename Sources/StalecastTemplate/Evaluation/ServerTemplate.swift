@@ -58,16 +58,14 @@ extension ConditionExpression.Test {
         switch self {
         case .constant(let isTrue): isTrue ? ["true": [:]] : ["false": [:]]
         case .percent(let test): ["percent": test.serverJSON]
-        case .customSignal(let name, .compare(let comparison, let literal)):
+        case .value(.customSignal(let name), .number(let comparison, let literal)):
             Self.signal(name, "NUMERIC_\(comparison.serverName)", [literal.text])
-        case .customSignal(let name, .text(let textOperator, let values)):
+        case .value(.customSignal(let name), .text(let textOperator, let values)):
             Self.signal(name, textOperator.serverName, values)
-        case .customSignalVersion(let name, let comparison, let literal):
+        case .value(.customSignal(let name), .version(let comparison, let literal)):
             Self.signal(name, "SEMANTIC_VERSION_\(comparison.serverName)", [literal.withoutEmptySegments])
         // Does not occur: the parser refuses these elements in a server template.
-        case .appID, .operatingSystem, .appVersion, .appBuild, .userProperty, .audiences, .importedSegments, .country,
-            .language, .installation, .firstOpen, .dateTime, .operatingSystemAndVersion, .browserAndVersion:
-            ["false": [:]]
+        case .text, .value, .set, .firstOpen, .dateTime: ["false": [:]]
         }
     }
 

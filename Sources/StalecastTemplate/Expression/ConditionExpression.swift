@@ -3,7 +3,7 @@ package import StalecastWire
 /// A condition's expression: a conjunction of tests, in Firebase's language. There is no `||`, no `!` and no grouping.
 package struct ConditionExpression: Sendable, Hashable {
     /// Tests in the order of the text, at least one and at most ``maxTests``; all must be true.
-    package let tests: [ConditionExpression.Test]
+    package let tests: [Test]
     /// Steps of the programs its regular expressions become.
     let patternSize: Int
 
@@ -30,64 +30,57 @@ extension ConditionExpression {
     package enum Test: Sendable, Hashable {
         /// `true` (shown as "User exists" by the console) or `false`.
         case constant(Bool)
-        /// `app.id`: the Firebase app id of the request.
-        case appID(ConditionExpression.Membership)
-        /// `device.os`: values are `ios`, `android`, `web`.
-        case operatingSystem(ConditionExpression.Membership)
-        /// `app.version`, what stores show.
-        case appVersion(ConditionExpression.VersionTest)
-        /// `app.build`.
-        case appBuild(ConditionExpression.VersionTest)
-        /// `app.userProperty['name']`: an Analytics user property.
-        case userProperty(name: String, ConditionExpression.ValueTest)
-        /// `app.customSignal['name']`: a signal the app sends.
-        case customSignal(name: String, ConditionExpression.ValueTest)
-        /// `version(app.customSignal['name'])`: at most ``VersionLiteral/maxSignalSegments`` segments.
-        case customSignalVersion(name: String, ConditionExpression.Comparison, VersionLiteral)
-        /// `app.audiences`.
-        case audiences(ConditionExpression.SetOperator, [String])
-        /// `app.importedSegments`.
-        case importedSegments(ConditionExpression.SetOperator, [String])
-        /// `device.country in […]`: ISO 3166-1 alpha-2 codes as written; compare without regard to case.
-        case country([String])
-        /// `device.language in […]`: IETF tags as written.
-        case language([String])
-        /// `app.firebaseInstallationId in […]`.
-        case installation([String])
+        /// Whether a text is one of these, or, negated, none of them.
+        case text(TextElement, [String], isNegated: Bool = false)
+        case value(Attribute, ValueTest)
+        case set(SetElement, SetOperator, [String])
         /// `app.firstOpenTimestamp`; without a zone the moment is in GMT.
-        case firstOpen(ConditionExpression.Comparison, LocalMoment)
+        case firstOpen(Comparison, LocalMoment)
         /// `dateTime`, the time of the fetch; without a zone the moment is in the device's zone.
-        case dateTime(ConditionExpression.Comparison, LocalMoment)
-        /// `percent`.
-        case percent(ConditionExpression.PercentTest)
-        /// `app.operatingSystemAndVersion`, web only.
-        case operatingSystemAndVersion(ConditionExpression.Membership)
-        /// `app.browserAndVersion`, web only.
-        case browserAndVersion(ConditionExpression.Membership)
+        case dateTime(Comparison, LocalMoment)
+        case percent(PercentTest)
     }
 
-    /// Whether a text is one of `values`, or, negated, none of them.
-    package struct Membership: Sendable, Hashable {
-        package var isNegated: Bool
-        package var values: [String]
-
-        package init(_ values: [String], isNegated: Bool = false) {
-            self.values = values
-            self.isNegated = isNegated
-        }
+    /// Elements that are compared with whole texts; raw values are their names in the language.
+    package enum TextElement: String, Sendable, Hashable {
+        /// The Firebase app id of the request.
+        case appID = "app.id"
+        /// `ios`, `android` or `web`.
+        case operatingSystem = "device.os"
+        /// ISO 3166-1 alpha-2 codes as written; compare without regard to case.
+        case country = "device.country"
+        /// IETF tags as written.
+        case language = "device.language"
+        case installation = "app.firebaseInstallationId"
+        /// Web only.
+        case operatingSystemAndVersion = "app.operatingSystemAndVersion"
+        /// Web only.
+        case browserAndVersion = "app.browserAndVersion"
     }
 
-    /// A test of `app.version` or `app.build`.
-    package enum VersionTest: Sendable, Hashable {
-        case compare(ConditionExpression.Comparison, VersionLiteral)
-        case text(ConditionExpression.TextOperator, [String])
+    /// Elements that are sets of names; raw values are theirs in the language.
+    package enum SetElement: String, Sendable, Hashable {
+        case audiences = "app.audiences"
+        case importedSegments = "app.importedSegments"
     }
 
-    /// A test of a user property or custom signal.
+    /// Elements that are read as text, number or version.
+    package enum Attribute: Sendable, Hashable {
+        /// `app.version`, what stores show.
+        case appVersion
+        case appBuild
+        /// `app.userProperty['name']`: an Analytics user property.
+        case userProperty(String)
+        /// `app.customSignal['name']`: a signal the app sends.
+        case customSignal(String)
+    }
+
     package enum ValueTest: Sendable, Hashable {
         /// The value as a number; false where it is not one.
-        case compare(ConditionExpression.Comparison, NumericLiteral)
-        case text(ConditionExpression.TextOperator, [String])
+        case number(Comparison, NumericLiteral)
+        /// The value as a version; of a signal with at most ``VersionLiteral/maxSignalSegments`` segments.
+        case version(Comparison, VersionLiteral)
+        case text(TextOperator, [String])
     }
 
     /// Range of instances that a `percent` test takes in. Bounds are in millionths of a percent, 0 to 100,000,000.

@@ -43,40 +43,20 @@ package struct NumericLiteral: Sendable, Hashable {
 
 /// A date and time of day, `yyyy-MM-ddTHH:mm:ss`, with the zone it is meant in.
 package struct LocalMoment: Sendable, Hashable {
-    package let year: Int
-    package let month: Int
-    package let day: Int
-    package let hour: Int
-    package let minute: Int
-    package let second: Int
+    /// The date and time as if it were UTC, in seconds since 1970.
+    package let secondsAsUTC: Int64
     /// An IANA name such as `Europe/Paris`, only its form checked; nil when none was given.
     package let zone: String?
 
     /// nil when `text` is no such date, or one that no calendar has.
     package init?(_ text: String, zone: String?) {
-        // `d` stands for a digit, every other byte for itself.
-        let shape = Array("dddd-dd-ddTdd:dd:dd".utf8)
+        // Of what RFC 3339 allows, the language takes one form, and no leap second.
         let bytes = Array(text.utf8)
-        guard bytes.count == shape.count else { return nil }
-        for (byte, wanted) in zip(bytes, shape) {
-            guard wanted == UInt8(ascii: "d") ? (0x30...0x39).contains(byte) : byte == wanted else { return nil }
-        }
-        let number = { (range: Range<Int>) in range.reduce(0) { $0 * 10 + Int(bytes[$1] - 0x30) } }
-        (year, month, day) = (number(0..<4), number(5..<7), number(8..<10))
-        (hour, minute, second) = (number(11..<13), number(14..<16), number(17..<19))
-        self.zone = zone
-        guard (1...12).contains(month), day >= 1, day <= Self.days(inMonth: month, of: year), hour < 24, minute < 60,
-            second < 60
+        guard bytes.count == 19, bytes[10] == UInt8(ascii: "T"), !text.hasSuffix(":60"),
+            let moment = Timestamp("\(text)Z")
         else { return nil }
-    }
-
-    private static func days(inMonth month: Int, of year: Int) -> Int {
-        let isLeapYear = year % 4 == 0 && (year % 100 != 0 || year % 400 == 0)
-        return switch month {
-        case 2: isLeapYear ? 29 : 28
-        case 4, 6, 9, 11: 30
-        default: 31
-        }
+        secondsAsUTC = moment.microseconds / 1_000_000
+        self.zone = zone
     }
 
     /// True for the form of an IANA zone name: up to three parts of letters, digits, `_`, `+`, `-`, letters first.

@@ -18,35 +18,41 @@ extension ExpressionParser {
 
 extension ExpressionParser {
     /// The test of the element `name`, whose name has been taken.
-    mutating func elementTest(_ name: String, _ start: Int) throws(ExpressionError) -> ConditionExpression.Test {
+    mutating func elementTest(_ name: String, _ start: Int) throws(ExpressionError) -> Test {
         if name == "app.customSignal" {
             let signal = try signalName()
-            return .customSignal(name: signal, try valueTest(isSignal: true))
+            return .value(.customSignal(signal), try valueTest(isSignal: true))
         }
         try checkClient(name, start)
+        if let element = ConditionExpression.TextElement(rawValue: name) { return try textTest(element) }
+        if let element = ConditionExpression.SetElement(rawValue: name) { return try setTest(element) }
         switch name {
-        case "app.id": return .appID(try membership("an app id in quotes") { $0.isEmpty ? nil : $0 })
-        case "device.os":
-            let platforms = ["ios", "android", "web"]
-            return .operatingSystem(try membership("'ios', 'android' or 'web'") { platforms.contains($0) ? $0 : nil })
-        case "app.version": return .appVersion(try versionTest())
-        case "app.build": return .appBuild(try versionTest())
-        case "app.userProperty": return .userProperty(name: try bracketedName("a user property"), try valueTest())
-        case "app.audiences": return try setTest(ConditionExpression.Test.audiences)
-        case "app.importedSegments": return try setTest(ConditionExpression.Test.importedSegments)
-        case "device.country": return .country(try inList(of: "a two-letter country code", Self.countryCode))
-        case "device.language": return .language(try inList(of: "a language tag", Self.languageTag))
-        case "app.firebaseInstallationId":
-            let limit = ExpressionParser.Limit.installations
-            return .installation(try inList(of: "a Firebase installation ID", limit: limit, Self.installationID))
+        case "app.version": return .value(.appVersion, try versionTest())
+        case "app.build": return .value(.appBuild, try versionTest())
+        case "app.userProperty":
+            let property = try bracketedName("a user property")
+            return .value(.userProperty(property), try valueTest())
         case "app.firstOpenTimestamp": return .firstOpen(try momentComparison(), try moment())
-        case "app.operatingSystemAndVersion": return .operatingSystemAndVersion(try webMembership())
-        case "app.browserAndVersion": return .browserAndVersion(try webMembership())
         default: throw error("'\(name.shown)' is not an element", at: start)
         }
     }
 
-    mutating func percentTest() throws(ExpressionError) -> ConditionExpression.Test {
+    private mutating func textTest(_ element: ConditionExpression.TextElement) throws(ExpressionError) -> Test {
+        switch element {
+        case .appID: return try membership(element, "an app id in quotes") { $0.isEmpty ? nil : $0 }
+        case .operatingSystem:
+            let platforms = ["ios", "android", "web"]
+            return try membership(element, "'ios', 'android' or 'web'") { platforms.contains($0) ? $0 : nil }
+        case .country: return .text(element, try inList(of: "a two-letter country code", Self.countryCode))
+        case .language: return .text(element, try inList(of: "a language tag", Self.languageTag))
+        case .installation:
+            let limit = Limit.installations
+            return .text(element, try inList(of: "a Firebase installation ID", limit: limit, Self.installationID))
+        case .operatingSystemAndVersion, .browserAndVersion: return try webMembership(element)
+        }
+    }
+
+    mutating func percentTest() throws(ExpressionError) -> Test {
         var seed = ""
         if try skipIf("(") {
             seed = try takeText("a seed of at most 32 characters of - _ . 0-9 a-z A-Z", Self.seed)
@@ -75,7 +81,7 @@ extension ExpressionParser {
         try takeNumber("a percentage from 0 to 100 with at most 6 decimals", ConditionExpression.PercentTest.micros)
     }
 
-    mutating func dateTimeTest() throws(ExpressionError) -> ConditionExpression.Test {
+    mutating func dateTimeTest() throws(ExpressionError) -> Test {
         let comparison = try momentComparison()
         // `dateTime < dateTime('…')`: the second word begins the literal.
         try skipKeyword("dateTime")
@@ -99,7 +105,7 @@ extension ExpressionParser {
     }
 
     /// `version(app.customSignal['name'])`, its first word taken.
-    mutating func customSignalVersionTest() throws(ExpressionError) -> ConditionExpression.Test {
+    mutating func customSignalVersionTest() throws(ExpressionError) -> Test {
         try skip("(")
         try skipKeyword("app")
         try skip(".")
@@ -111,23 +117,21 @@ extension ExpressionParser {
         let version = try takeText("a version of at most \(limit) numbers and dots") { text in
             VersionLiteral(text).flatMap { $0.segments.count <= limit ? $0 : nil }
         }
-        return .customSignalVersion(name: name, comparison, version)
+        return .value(.customSignal(name), .version(comparison, version))
     }
 }
 
 extension ExpressionParser {
     private mutating func membership(
-        _ what: String, _ check: (String) -> String?
-    ) throws(ExpressionError) -> ConditionExpression.Membership {
-        if case .word("in") = token.kind {
-            return ConditionExpression.Membership(try inList(of: what, check))
-        }
+        _ element: ConditionExpression.TextElement, _ what: String, _ check: (String) -> String?
+    ) throws(ExpressionError) -> Test {
+        if case .word("in") = token.kind { return .text(element, try inList(of: what, check)) }
         let comparison = try takeComparison([.equal, .notEqual])
-        return ConditionExpression.Membership([try takeText(what, check)], isNegated: comparison == .notEqual)
+        return .text(element, [try takeText(what, check)], isNegated: comparison == .notEqual)
     }
 
     private mutating func inList(
-        of what: String, limit: Int = ExpressionParser.Limit.otherValues, _ check: (String) -> String?
+        of what: String, limit: Int = Limit.otherValues, _ check: (String) -> String?
     ) throws(ExpressionError) -> [String] {
         guard case .word("in") = token.kind else { throw expected("'in'") }
         try advance()
@@ -135,31 +139,28 @@ extension ExpressionParser {
     }
 
     /// `.inOne([…])`: no document names the operators of web conditions; this is the one their console is known by.
-    private mutating func webMembership() throws(ExpressionError) -> ConditionExpression.Membership {
+    private mutating func webMembership(_ element: ConditionExpression.TextElement) throws(ExpressionError) -> Test {
         try skip(".")
         let start = token.start
         let name = try takeWord("'inOne' or 'notInOne'")
         guard name == "inOne" || name == "notInOne" else {
             throw error("'inOne' or 'notInOne' is expected, not '\(name.shown)'", at: start)
         }
-        return ConditionExpression.Membership(
-            try argumentList(limit: ExpressionParser.Limit.otherValues), isNegated: name == "notInOne")
+        return .text(element, try argumentList(limit: Limit.otherValues), isNegated: name == "notInOne")
     }
 
-    private mutating func setTest(
-        _ make: (ConditionExpression.SetOperator, [String]) -> ConditionExpression.Test
-    ) throws(ExpressionError) -> ConditionExpression.Test {
+    private mutating func setTest(_ element: ConditionExpression.SetElement) throws(ExpressionError) -> Test {
         try skip(".")
         let setOperator: ConditionExpression.SetOperator = try takeOperator()
-        return make(setOperator, try argumentList(limit: ExpressionParser.Limit.otherValues))
+        return .set(element, setOperator, try argumentList(limit: Limit.otherValues))
     }
 
-    private mutating func versionTest() throws(ExpressionError) -> ConditionExpression.VersionTest {
+    private mutating func versionTest() throws(ExpressionError) -> ValueTest {
         try skip(".")
         guard case .comparison(let comparison) = token.kind else {
             let textOperator: ConditionExpression.TextOperator = try takeOperator()
             let start = token.start
-            let values = try argumentList(limit: ExpressionParser.Limit.textValues)
+            let values = try argumentList(limit: Limit.textValues)
             if textOperator == .matches { try check(patterns: values, at: start) }
             return .text(textOperator, values)
         }
@@ -167,22 +168,22 @@ extension ExpressionParser {
         try skip("(")
         let versions = try takeList(of: "a version such as '2.1.0'", limit: 1, VersionLiteral.init)
         try skip(")")
-        return .compare(comparison, versions[0])
+        return .version(comparison, versions[0])
     }
 
-    private mutating func valueTest(isSignal: Bool = false) throws(ExpressionError) -> ConditionExpression.ValueTest {
+    private mutating func valueTest(isSignal: Bool = false) throws(ExpressionError) -> ValueTest {
         guard try skipIf(".") else {
             let comparison = try takeComparison()
             let what = "a number (texts are compared with .exactlyMatches)"
-            return .compare(comparison, try takeNumber(what, NumericLiteral.init))
+            return .number(comparison, try takeNumber(what, NumericLiteral.init))
         }
         let textOperator: ConditionExpression.TextOperator = try takeOperator()
         let longest =
             textOperator == .matches
-            ? ExpressionParser.Limit.signalPatternLength : ExpressionParser.Limit.signalValueLength
+            ? Limit.signalPatternLength : Limit.signalValueLength
         let what = isSignal ? "a text of at most \(longest) characters" : "a text in quotes"
         let start = token.start
-        let values = try argumentList(of: what, limit: ExpressionParser.Limit.textValues) {
+        let values = try argumentList(of: what, limit: Limit.textValues) {
             !isSignal || $0.unicodeScalars.count <= longest ? $0 : nil
         }
         if textOperator == .matches { try check(patterns: values, at: start) }
@@ -193,7 +194,7 @@ extension ExpressionParser {
     private mutating func check(patterns: [String], at start: Int) throws(ExpressionError) {
         for pattern in patterns {
             do {
-                patternSize += try Pattern.size(of: pattern)
+                patternSize += try Pattern(parsing: pattern).program.count
             } catch {
                 throw self.error("the regular expression '\(pattern.shown)' is refused: \(error.reason)", at: start)
             }
@@ -222,7 +223,7 @@ extension ExpressionParser {
     }
 
     private mutating func signalName() throws(ExpressionError) -> String {
-        try bracketedName("a custom signal", longest: ExpressionParser.Limit.signalKeyLength)
+        try bracketedName("a custom signal", longest: Limit.signalKeyLength)
     }
 
     private mutating func bracketedName(_ owner: String, longest: Int = .max) throws(ExpressionError) -> String {
@@ -258,7 +259,7 @@ extension ExpressionParser {
 
     private static func seed(_ text: String) -> String? {
         let isLegal = text.utf8.allSatisfy { $0.isASCIIAlphanumeric || "-_.".utf8.contains($0) }
-        return isLegal && text.utf8.count <= ExpressionParser.Limit.seedLength ? text : nil
+        return isLegal && text.utf8.count <= Limit.seedLength ? text : nil
     }
 
     private static func zoneName(_ text: String) -> String? { LocalMoment.isZoneName(text) ? text : nil }

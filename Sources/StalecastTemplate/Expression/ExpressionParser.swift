@@ -2,6 +2,9 @@ import StalecastWire
 
 /// Recursive descent without recursion: the language has no nesting. One token of look-ahead.
 struct ExpressionParser {
+    typealias Test = ConditionExpression.Test
+    typealias ValueTest = ConditionExpression.ValueTest
+
     let kind: TemplateKind
     private var lexer: ExpressionLexer
     private(set) var token: ExpressionLexer.Token
@@ -16,8 +19,8 @@ struct ExpressionParser {
         token = try lexer.next()
     }
 
-    mutating func expression() throws(ExpressionError) -> [ConditionExpression.Test] {
-        var tests: [ConditionExpression.Test] = []
+    mutating func expression() throws(ExpressionError) -> [Test] {
+        var tests: [Test] = []
         repeat {
             if tests.count == ConditionExpression.maxTests {
                 throw error("a condition has at most \(ConditionExpression.maxTests) elements")
@@ -44,7 +47,7 @@ struct ExpressionParser {
         return true
     }
 
-    private mutating func test() throws(ExpressionError) -> ConditionExpression.Test {
+    private mutating func test() throws(ExpressionError) -> Test {
         let start = token.start
         switch token.kind {
         case .not: throw error("NOT condition is not allowed here")
@@ -56,7 +59,7 @@ struct ExpressionParser {
     }
 
     /// Keywords are known in any case, names of elements only as they are spelled.
-    private mutating func test(_ word: String, _ start: Int) throws(ExpressionError) -> ConditionExpression.Test {
+    private mutating func test(_ word: String, _ start: Int) throws(ExpressionError) -> Test {
         try advance()
         switch word.lowercased() {
         case "true": return .constant(true)

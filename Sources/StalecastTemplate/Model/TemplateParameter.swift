@@ -41,7 +41,6 @@ package enum ValueType: String, Sendable, Hashable, CaseIterable {
     case json = "JSON"
 }
 
-/// One value of a parameter.
 package enum ParameterValue: Sendable, Hashable {
     /// Text as clients get it, whatever the type; may be empty.
     case value(String)

@@ -46,9 +46,9 @@ package struct ImportFinding: Sendable, Hashable {
 
     private static func kind(of test: ConditionExpression.Test) -> Kind? {
         switch test {
-        case .audiences: .audience
-        case .importedSegments: .importedSegment
-        case .operatingSystemAndVersion, .browserAndVersion: .browser
+        case .set(.audiences, _, _): .audience
+        case .set(.importedSegments, _, _): .importedSegment
+        case .text(.operatingSystemAndVersion, _, _), .text(.browserAndVersion, _, _): .browser
         case .percent: .percent
         default: nil
         }

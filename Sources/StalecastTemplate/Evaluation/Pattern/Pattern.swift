@@ -11,23 +11,14 @@ struct Pattern: Sendable {
 
     /// - Throws: ``Pattern.SyntaxError`` when it is no expression of RE2, or a too large one.
     init(parsing text: String) throws(Pattern.SyntaxError) {
-        let (syntax, sets) = try Self.syntax(of: text)
-        var assembler = Pattern.Assembler()
-        assembler.append(syntax)
-        program = assembler.finished()
-        self.sets = sets.map(\.prepared)
-    }
-
-    /// Instructions `text` takes, found without making them.
-    /// - Throws: like ``init(parsing:)``.
-    static func size(of text: String) throws(Pattern.SyntaxError) -> Int { try syntax(of: text).0.size + 1 }
-
-    private static func syntax(of text: String) throws(Pattern.SyntaxError) -> (Pattern.Syntax, [Pattern.ScalarSet]) {
-        guard text.unicodeScalars.dropFirst(maxLength).isEmpty else {
-            throw Pattern.SyntaxError(reason: "it is longer than \(maxLength) characters")
+        guard text.unicodeScalars.dropFirst(Self.maxLength).isEmpty else {
+            throw Pattern.SyntaxError(reason: "it is longer than \(Self.maxLength) characters")
         }
-        var parser = Pattern.Parser(text)
-        return (try parser.pattern(), parser.sets)
+        var parser = Parser(text)
+        var assembler = Assembler()
+        try assembler.append(try parser.pattern())
+        program = assembler.finished()
+        sets = parser.sets.all.map(\.prepared)
     }
 }
 
@@ -53,20 +44,27 @@ extension Pattern {
     /// Turns syntax into a program.
     struct Assembler {
         private var program: [Pattern.Instruction] = []
-
+        /// Parts that became no instruction.
+        private var blanks = 0
         private var here: UInt32 { UInt32(program.count) }
 
         func finished() -> [Pattern.Instruction] { program + [Pattern.Instruction(kind: .match, operand: 0)] }
 
-        mutating func append(_ syntax: Pattern.Syntax) {
-            switch syntax.form {
-            case .empty: break
+        /// - Throws: when the program has become too large. Nothing counts as one, or repeating it a thousand times a
+        ///   thousand times would look like no work.
+        mutating func append(_ syntax: Syntax) throws(SyntaxError) {
+            let start = program.count
+            switch syntax {
             case .scalar(let value): emit(.scalar, value)
             case .set(let set): emit(.set, set)
             case .assertion(let assertion): emit(.assertion, UInt32(assertion.rawValue))
-            case .sequence(let parts): for part in parts { append(part) }
-            case .alternatives(let parts): append(alternatives: parts)
-            case .repetition(let part, let least, let most): append(part, least: least, most: most)
+            case .sequence(let parts): for part in parts { try append(part) }
+            case .alternatives(let parts): try append(alternatives: parts)
+            case .repetition(let part, let least, let most): try append(part, least: least, most: most)
+            }
+            if program.count == start { blanks += 1 }
+            guard program.count + blanks < Pattern.maxSize else {
+                throw SyntaxError(reason: "it is too large (a repetition counts as often as it repeats)")
             }
         }
 
@@ -74,39 +72,39 @@ extension Pattern {
             program.append(Pattern.Instruction(kind: kind, operand: operand, other: other))
         }
 
-        private mutating func append(alternatives parts: [Pattern.Syntax]) {
+        private mutating func append(alternatives parts: [Syntax]) throws(SyntaxError) {
             var ends: [Int] = []
             for part in parts.dropLast() {
                 let split = program.count
                 // The first way is the next instruction; the other one is set when its place is known.
                 emit(.split, here + 1)
-                append(part)
+                try append(part)
                 ends.append(program.count)
                 emit(.jump)
                 program[split].other = here
             }
             // The last alternative needs no split: there is nothing else to try.
-            if let last = parts.last { append(last) }
+            if let last = parts.last { try append(last) }
             for end in ends { program[end].operand = here }
         }
 
-        private mutating func append(_ part: Pattern.Syntax, least: Int, most: Int?) {
-            // Repetitions are copies of the part; the parser has bounded their number.
-            for _ in 0..<least { append(part) }
-            guard let most else { return appendLoop(part) }
+        private mutating func append(_ part: Syntax, least: Int, most: Int?) throws(SyntaxError) {
+            // Repetitions are copies of the part.
+            for _ in 0..<least { try append(part) }
+            guard let most else { return try appendLoop(part) }
             var splits: [Int] = []
             for _ in least..<most {
                 splits.append(program.count)
                 emit(.split, here + 1)
-                append(part)
+                try append(part)
             }
             for split in splits { program[split].other = here }
         }
 
-        private mutating func appendLoop(_ part: Pattern.Syntax) {
+        private mutating func appendLoop(_ part: Syntax) throws(SyntaxError) {
             let split = program.count
             emit(.split, here + 1)
-            append(part)
+            try append(part)
             emit(.jump, UInt32(split))
             program[split].other = here
         }

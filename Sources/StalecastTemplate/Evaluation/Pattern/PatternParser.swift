@@ -7,8 +7,7 @@ extension Pattern {
         var index = 0
         /// Each set of the pattern once; the syntax names them by their place, so that a class that is repeated is not
         /// compared and hashed with each repetition.
-        private(set) var sets: [Pattern.ScalarSet] = []
-        private var places: [Pattern.ScalarSet: UInt32] = [:]
+        private(set) var sets = Places<ScalarSet>()
         /// True after a search for `:]` found none up to the end of the text: a later search would find none either.
         var lacksClassEnd = false
         private var depth = 0
@@ -29,20 +28,20 @@ extension Pattern {
 
         init(_ text: String) { scalars = text.unicodeScalars.map(\.value) }
 
-        mutating func pattern() throws(Pattern.SyntaxError) -> Pattern.Syntax {
+        mutating func pattern() throws(SyntaxError) -> Syntax {
             let syntax = try alternatives()
-            if peek != nil { throw Pattern.SyntaxError(reason: "there is a ')' without its '('") }
+            if peek != nil { throw SyntaxError(reason: "there is a ')' without its '('") }
             return syntax
         }
 
-        private mutating func alternatives() throws(Pattern.SyntaxError) -> Pattern.Syntax {
+        private mutating func alternatives() throws(SyntaxError) -> Syntax {
             var parts = [try sequence()]
             while skip("|") { parts.append(try sequence()) }
-            return try checked(.alternatives(parts))
+            return parts.count == 1 ? parts[0] : .alternatives(parts)
         }
 
-        private mutating func sequence() throws(Pattern.SyntaxError) -> Pattern.Syntax {
-            var parts: [Pattern.Syntax] = []
+        private mutating func sequence() throws(SyntaxError) -> Syntax {
+            var parts: [Syntax] = []
             while let next = peek, next != "|", next != ")" {
                 if let quoted = quotedText() {
                     // A repetition after `\E` repeats the last character only.
@@ -53,24 +52,10 @@ extension Pattern {
                     parts.append(try repeated(atom))
                 }
             }
-            return try checked(.sequence(parts))
+            return parts.count == 1 ? parts[0] : .sequence(parts)
         }
 
-        /// Refuses what has become too large, before it is made larger.
-        private func checked(_ syntax: Pattern.Syntax) throws(Pattern.SyntaxError) -> Pattern.Syntax {
-            guard syntax.size < Pattern.maxSize else {
-                throw Pattern.SyntaxError(reason: "it is too large (a repetition counts as often as it repeats)")
-            }
-            return syntax
-        }
-
-        mutating func syntax(of set: Pattern.ScalarSet) -> Pattern.Syntax {
-            if let place = places[set] { return .set(place) }
-            let place = UInt32(sets.count)
-            places[set] = place
-            sets.append(set)
-            return .set(place)
-        }
+        mutating func syntax(of set: ScalarSet) -> Syntax { .set(UInt32(sets.place(of: set))) }
 
         /// `\Q…\E`; nil when there is none here. Without `\E` it goes to the end.
         private mutating func quotedText() -> [UInt32]? {
@@ -89,38 +74,38 @@ extension Pattern {
         }
 
         /// nil for a group that only sets flags.
-        private mutating func atom() throws(Pattern.SyntaxError) -> Pattern.Syntax? {
-            guard let scalar = peek else { return .empty }
+        private mutating func atom() throws(SyntaxError) -> Syntax? {
+            guard let scalar = peek else { return .sequence([]) }
             switch scalar {
             case "(": return try group()
             case "[": return syntax(of: try bracketClass())
             case "\\": return try escape()
-            case "*", "+", "?": throw Pattern.SyntaxError(reason: "there is nothing '\(scalar)' could repeat")
+            case "*", "+", "?": throw SyntaxError(reason: "there is nothing '\(scalar)' could repeat")
             case "{" where try repetitionBounds(consume: false) != nil:
-                throw Pattern.SyntaxError(reason: "there is nothing '{' could repeat")
+                throw SyntaxError(reason: "there is nothing '{' could repeat")
             default: break
             }
             index += 1
             switch scalar {
-            case ".": return syntax(of: Pattern.ScalarSet(flags.dotTakesLineEnd ? [] : [0x0A...0x0A], isNegated: true))
+            case ".": return syntax(of: ScalarSet(flags.dotTakesLineEnd ? [] : [0x0A...0x0A], isNegated: true))
             case "^": return .assertion(flags.isMultiline ? .lineStart : .textStart)
             case "$": return .assertion(flags.isMultiline ? .lineEnd : .textEnd)
             default: return literal(scalar.value)
             }
         }
 
-        mutating func literal(_ value: UInt32) -> Pattern.Syntax {
+        mutating func literal(_ value: UInt32) -> Syntax {
             guard flags.foldsCase else { return .scalar(value) }
-            var set = Pattern.ScalarSet([value...value])
+            var set = ScalarSet([value...value])
             set.foldsCase = true
             return syntax(of: set)
         }
 
-        private mutating func group() throws(Pattern.SyntaxError) -> Pattern.Syntax? {
+        private mutating func group() throws(SyntaxError) -> Syntax? {
             depth += 1
             defer { depth -= 1 }
             if depth > Self.maxDepth {
-                throw Pattern.SyntaxError(reason: "groups are nested deeper than \(Self.maxDepth) levels")
+                throw SyntaxError(reason: "groups are nested deeper than \(Self.maxDepth) levels")
             }
             // Flags that are set within a group end with it.
             let outer = flags
@@ -131,16 +116,16 @@ extension Pattern {
                 if !opens { return nil }
             }
             let syntax = try alternatives()
-            guard skip(")") else { throw Pattern.SyntaxError(reason: "a '(' is not closed") }
+            guard skip(")") else { throw SyntaxError(reason: "a '(' is not closed") }
             flags = outer
             return syntax
         }
 
         /// Reads the text after `(?`: a name, or flags. False when the group is closed already and only sets flags.
-        private mutating func groupOpening() throws(Pattern.SyntaxError) -> Bool {
-            if peek == "=" || peek == "!" { throw Pattern.SyntaxError(reason: "look-ahead is not supported") }
+        private mutating func groupOpening() throws(SyntaxError) -> Bool {
+            if peek == "=" || peek == "!" { throw SyntaxError(reason: "look-ahead is not supported") }
             if peek == "<", peek(1) == "=" || peek(1) == "!" {
-                throw Pattern.SyntaxError(reason: "look-behind is not supported")
+                throw SyntaxError(reason: "look-behind is not supported")
             }
             if peek == "<" || (peek == "P" && peek(1) == "<") {
                 index += peek == "P" ? 2 : 1
@@ -150,18 +135,18 @@ extension Pattern {
             return try groupFlags()
         }
 
-        private mutating func groupName() throws(Pattern.SyntaxError) {
+        private mutating func groupName() throws(SyntaxError) {
             let start = index
             while let next = peek, next != ">" {
-                guard Pattern.ScalarSet.wordCharacters.lists(ascii: next.value) else {
-                    throw Pattern.SyntaxError(reason: "a group's name consists of letters, digits and '_'")
+                guard ScalarSet.wordCharacters.lists(ascii: next.value) else {
+                    throw SyntaxError(reason: "a group's name consists of letters, digits and '_'")
                 }
                 index += 1
             }
-            guard index > start, skip(">") else { throw Pattern.SyntaxError(reason: "a group's name is not complete") }
+            guard index > start, skip(">") else { throw SyntaxError(reason: "a group's name is not complete") }
         }
 
-        private mutating func groupFlags() throws(Pattern.SyntaxError) -> Bool {
+        private mutating func groupFlags() throws(SyntaxError) -> Bool {
             var isOn = true
             while let next = peek {
                 index += 1
@@ -174,10 +159,10 @@ extension Pattern {
                 case "-" where isOn: isOn = false
                 case ":": return true
                 case ")": return false
-                default: throw Pattern.SyntaxError(reason: "'(?\(next)' is not supported")
+                default: throw SyntaxError(reason: "'(?\(next)' is not supported")
                 }
             }
-            throw Pattern.SyntaxError(reason: "a '(' is not closed")
+            throw SyntaxError(reason: "a '(' is not closed")
         }
     }
 }
@@ -211,7 +196,7 @@ extension Pattern.Parser {
         if try repetition() != nil {
             throw Pattern.SyntaxError(reason: "a repetition cannot be repeated without a group")
         }
-        return try checked(.repetition(syntax, least: least, most: most))
+        return .repetition(syntax, least: least, most: most)
     }
 
     private mutating func repetition() throws(Pattern.SyntaxError) -> (Int, Int?)? {

@@ -142,44 +142,21 @@ extension Pattern.ScalarSet {
         return ranges.map { Pattern.ScalarSet($0) }
     }
 
-    /// Names ``insert(category:)`` takes.
-    static let categories: Set<String> = [
-        "L", "Lu", "Ll", "Lt", "Lm", "Lo", "M", "Mn", "Mc", "Me", "N", "Nd", "Nl", "No", "P", "Pc", "Pd", "Ps", "Pe",
-        "Pi", "Pf", "Po", "S", "Sm", "Sc", "Sk", "So", "Z", "Zs", "Zl", "Zp", "C", "Cc", "Cf", "Co",
+    /// Names ``insert(category:)`` takes: those of the general categories, and of their groups.
+    static let categories = Set(names.values + names.values.map { String($0.prefix(1)) })
+
+    private static let names: [Unicode.GeneralCategory: String] = [
+        .uppercaseLetter: "Lu", .lowercaseLetter: "Ll", .titlecaseLetter: "Lt", .modifierLetter: "Lm",
+        .otherLetter: "Lo", .nonspacingMark: "Mn", .spacingMark: "Mc", .enclosingMark: "Me", .decimalNumber: "Nd",
+        .letterNumber: "Nl", .otherNumber: "No", .connectorPunctuation: "Pc", .dashPunctuation: "Pd",
+        .openPunctuation: "Ps", .closePunctuation: "Pe", .initialPunctuation: "Pi", .finalPunctuation: "Pf",
+        .otherPunctuation: "Po", .mathSymbol: "Sm", .currencySymbol: "Sc", .modifierSymbol: "Sk", .otherSymbol: "So",
+        .spaceSeparator: "Zs", .lineSeparator: "Zl", .paragraphSeparator: "Zp", .control: "Cc", .format: "Cf",
+        .privateUse: "Co",
     ]
 
+    /// Name of the scalar's category; empty for surrogates, and where Unicode has given the scalar no meaning.
     private static func category(of value: UInt32) -> String {
-        switch Unicode.Scalar(value)?.properties.generalCategory {
-        case .uppercaseLetter: "Lu"
-        case .lowercaseLetter: "Ll"
-        case .titlecaseLetter: "Lt"
-        case .modifierLetter: "Lm"
-        case .otherLetter: "Lo"
-        case .nonspacingMark: "Mn"
-        case .spacingMark: "Mc"
-        case .enclosingMark: "Me"
-        case .decimalNumber: "Nd"
-        case .letterNumber: "Nl"
-        case .otherNumber: "No"
-        case .connectorPunctuation: "Pc"
-        case .dashPunctuation: "Pd"
-        case .openPunctuation: "Ps"
-        case .closePunctuation: "Pe"
-        case .initialPunctuation: "Pi"
-        case .finalPunctuation: "Pf"
-        case .otherPunctuation: "Po"
-        case .mathSymbol: "Sm"
-        case .currencySymbol: "Sc"
-        case .modifierSymbol: "Sk"
-        case .otherSymbol: "So"
-        case .spaceSeparator: "Zs"
-        case .lineSeparator: "Zl"
-        case .paragraphSeparator: "Zp"
-        case .control: "Cc"
-        case .format: "Cf"
-        case .privateUse: "Co"
-        case .surrogate, .unassigned, nil: ""
-        @unknown default: ""
-        }
+        Unicode.Scalar(value).flatMap { names[$0.properties.generalCategory] } ?? ""
     }
 }
