@@ -4,20 +4,20 @@ package struct CIDR: Sendable, Hashable, CustomStringConvertible {
     /// Leading bits that must match: 0 to 32, or 0 to 128.
     package let length: Int
 
-    /// - Throws: ``CIDR/Invalid`` that says what is wrong; bits beyond the length must be 0.
-    package init(_ text: String) throws(Invalid) {
+    /// - Throws: ``InvalidValue`` that says what is wrong; bits beyond the length must be 0.
+    package init(_ text: String) throws(InvalidValue) {
         let parts = text.split(separator: "/", maxSplits: 1, omittingEmptySubsequences: false)
         guard let base = IPAddress(String(parts[0])) else {
-            throw Invalid("\"\(text)\" is no address range; write for example 10.0.0.0/8, 127.0.0.1 or fd00::/8")
+            throw InvalidValue("\"\(text)\" is no address range; write for example 10.0.0.0/8, 127.0.0.1 or fd00::/8")
         }
         let most = base.bytes.count * 8
         guard let length = parts.count == 1 ? most : Int(parts[1]), (0...most).contains(length) else {
-            throw Invalid("\"\(text)\": the length after / must be 0 to \(most)")
+            throw InvalidValue("\"\(text)\": the length after / must be 0 to \(most)")
         }
         self.init(base: base, length: length)
         guard base.bytes == masked(base.bytes) else {
             let meant = IPAddress(bytes: masked(base.bytes)).map { "\($0)/\(length)" } ?? "another"
-            throw Invalid("\"\(text)\" has bits beyond its length; did you mean \(meant)?")
+            throw InvalidValue("\"\(text)\" has bits beyond its length; did you mean \(meant)?")
         }
     }
 
@@ -39,12 +39,5 @@ package struct CIDR: Sendable, Hashable, CustomStringConvertible {
             let bits = min(8, max(0, length - index * 8))
             return bits == 0 ? 0 : byte & (0xFF << UInt8(8 - bits))
         }
-    }
-
-    /// Reason why a text is no address range.
-    package struct Invalid: Error, CustomStringConvertible {
-        package let description: String
-
-        init(_ description: String) { self.description = description }
     }
 }

@@ -8,7 +8,7 @@ import Testing
     }
 
     private func problem(_ json: JSONValue) -> String? {
-        do { _ = try gates(json) } catch let problem as ReleasePolicy.Problem { return problem.description } catch {}
+        do { _ = try gates(json) } catch let problem as InvalidValue { return problem.description } catch {}
         return nil
     }
 

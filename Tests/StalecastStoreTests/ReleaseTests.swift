@@ -199,7 +199,7 @@ import Testing
     ])
     func aWrongPolicyIsRefusedByTheNameOfItsMember(text: String, name: String) throws {
         let json = try JSONValue.parse(text.utf8)
-        let problem = #expect(throws: ReleasePolicy.Problem.self) { try ReleasePolicy(json: json) }
+        let problem = #expect(throws: InvalidValue.self) { try ReleasePolicy(json: json) }
         #expect(problem?.description.contains(name) == true)
     }
 }

@@ -71,7 +71,7 @@ extension ConfigurationReading {
 
     private mutating func policy(_ entry: Entry) -> ReleasePolicy? {
         let fields = entry.fields.filter { ReleasePolicy.members.contains($0.key) }
-        do throws(ReleasePolicy.Problem) {
+        do throws(InvalidValue) {
             return try ReleasePolicy(json: .object(fields.reduce(into: [:]) { $0[$1.key] = Self.json($1.value) }))
         } catch {
             note("\(entry.path).\(error.description)", at: entry.path)

@@ -15,17 +15,17 @@ package struct JSONPointer: Hashable, Sendable, CustomStringConvertible {
         description = ""
     }
 
-    /// - Throws: ``JSONPointer/Invalid`` unless it is empty or begins with `/`, and each `~` is followed by 0 or 1.
-    package init(_ text: String) throws(Invalid) {
+    /// - Throws: ``InvalidValue`` unless it is empty or begins with `/`, and each `~` is followed by 0 or 1.
+    package init(_ text: String) throws(InvalidValue) {
         description = text
         guard !text.isEmpty else {
             tokens = []
             return
         }
-        guard text.utf8.first == UInt8(ascii: "/") else { throw Invalid(text) }
+        guard text.utf8.first == UInt8(ascii: "/") else { throw Self.invalid(text) }
         var tokens: [String] = []
         for raw in text.utf8.dropFirst().split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false) {
-            guard let token = Self.unescaped(raw) else { throw Invalid(text) }
+            guard let token = Self.unescaped(raw) else { throw Self.invalid(text) }
             tokens.append(token)
         }
         self.tokens = tokens
@@ -72,15 +72,9 @@ package struct JSONPointer: Hashable, Sendable, CustomStringConvertible {
         return Int(token)
     }
 
-    /// A text that is no JSON pointer.
-    package struct Invalid: Error, Hashable, CustomStringConvertible {
-        private let text: String
-
-        init(_ text: String) { self.text = text }
-
-        package var description: String {
+    private static func invalid(_ text: String) -> InvalidValue {
+        InvalidValue(
             "\(text.prefix(80)) is no JSON pointer: it is empty for the whole document or begins with /, for example "
-                + "/data/version; in names ~0 stands for ~ and ~1 for /"
-        }
+                + "/data/version; in names ~0 stands for ~ and ~1 for /")
     }
 }

@@ -101,9 +101,8 @@ package struct ContentReading: Sendable, Hashable {
     func template(_ content: JSONValue, _ kind: TemplateKind) throws(OriginProblem) -> Template {
         do {
             let document = shape == .values ? try ValueMap.template(from: content) : content
-            return try Template(
-                validating: document, kind: kind, limits: checksSchemas ? .firebase : .withoutSchemas)
-        } catch let error as ValueMap.Invalid {
+            return try Template(validating: document, kind: kind, limits: checksSchemas ? .firebase : .withoutSchemas)
+        } catch let error as InvalidValue {
             throw invalid(error.description)
         } catch let error as TemplateProblems {
             throw invalid("the template is not valid: \(error.message)")

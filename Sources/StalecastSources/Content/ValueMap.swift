@@ -6,8 +6,8 @@ package enum ValueMap {
     /// - Parameter value: an object, or an array of them of which earlier ones win. Elements that look like Spring's
     ///   property sources (`{"name":…,"source":{…}}`) count by their `source`.
     /// - Returns: a template's document; not validated yet.
-    /// - Throws: ``ValueMap/Invalid`` for another shape, or two names that become one.
-    package static func template(from value: JSONValue) throws(Invalid) -> JSONValue {
+    /// - Throws: ``InvalidValue`` for another shape, or two names that become one.
+    package static func template(from value: JSONValue) throws(InvalidValue) -> JSONValue {
         var parameters = JSONObject()
         var spellings: [String: String] = [:]
         for (name, value) in try members(of: value) {
@@ -15,7 +15,7 @@ package enum ValueMap {
             // A name that comes again is of a later source: the earlier one wins. Another name is a collision.
             if let other = spellings[key] {
                 if other == name { continue }
-                throw Invalid(
+                throw InvalidValue(
                     "\"\(other.prefix(80))\" and \"\(name.prefix(80))\" would both become parameter \(key)")
             }
             spellings[key] = name
@@ -24,20 +24,20 @@ package enum ValueMap {
         return ["parameters": .object(parameters)]
     }
 
-    private static func members(of value: JSONValue) throws(Invalid) -> [(String, JSONValue)] {
+    private static func members(of value: JSONValue) throws(InvalidValue) -> [(String, JSONValue)] {
         switch value {
         case .object(let object): return object.members.map { ($0.key, $0.value) }
         case .array(let elements):
             var all: [(String, JSONValue)] = []
             for element in elements {
                 guard let object = element["source"]?.object ?? element.object else {
-                    throw Invalid("an element of the list of values is \(element.kind), not an object")
+                    throw InvalidValue("an element of the list of values is \(element.kind), not an object")
                 }
                 all += object.members.map { ($0.key, $0.value) }
             }
             return all
         case .null, .bool, .number, .string:
-            throw Invalid("the values are \(value.kind); they must be an object, or a list of objects")
+            throw InvalidValue("the values are \(value.kind); they must be an object, or a list of objects")
         }
     }
 
@@ -59,12 +59,5 @@ package enum ValueMap {
             }
         if value.isNull { return ["defaultValue": ["useInAppDefault": true]] }
         return ["defaultValue": ["value": .string(text)], "valueType": .string(type)]
-    }
-
-    /// Reason why a document is no map of values; the end of a sentence about the document.
-    package struct Invalid: Error, Hashable, CustomStringConvertible {
-        package let description: String
-
-        init(_ description: String) { self.description = description }
     }
 }

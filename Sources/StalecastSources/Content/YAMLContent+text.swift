@@ -3,9 +3,9 @@ import Yams
 
 extension YAMLContent {
     /// YAML that ``parse(_:)`` reads as the same value: texts over several lines as blocks, members in their order.
-    package static func text(_ value: JSONValue) throws(Invalid) -> String {
+    package static func text(_ value: JSONValue) throws(InvalidValue) -> String {
         do { return try serialize(node: node(value), width: -1, allowUnicode: true) } catch {
-            throw Invalid("it cannot be written as YAML: \(error)")
+            throw InvalidValue("it cannot be written as YAML: \(error)")
         }
     }
 

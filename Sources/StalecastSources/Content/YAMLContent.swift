@@ -12,32 +12,32 @@ package enum YAMLContent {
     /// Largest text, whatever the source's `maxBytes` says: a larger document is JSON, which is read ten times as fast.
     static let maxBytes = 8 << 20
 
-    /// - Throws: ``YAMLContent/Invalid`` for a text that is not YAML, is nested too deeply, has more nodes than any
+    /// - Throws: ``InvalidValue`` for a text that is not YAML, is nested too deeply, has more nodes than any
     ///   template, or has anchors, whose aliases grow a short text into one of any size.
-    package static func parse(_ bytes: [UInt8]) throws(Invalid) -> JSONValue {
+    package static func parse(_ bytes: [UInt8]) throws(InvalidValue) -> JSONValue {
         guard bytes.count <= maxBytes else {
-            throw Invalid("it has more than \(maxBytes >> 20) MiB; serve documents of that size as JSON")
+            throw InvalidValue("it has more than \(maxBytes >> 20) MiB; serve documents of that size as JSON")
         }
-        guard let text = String(validating: bytes, as: UTF8.self) else { throw Invalid("it is not UTF-8 text") }
+        guard let text = String(validating: bytes, as: UTF8.self) else { throw InvalidValue("it is not UTF-8 text") }
         switch YAMLEvents.obstacle(in: bytes, maxDepth: maxDepth, maxNodes: maxNodes) {
         case nil: break
         case .anchor(let line):
-            throw Invalid("anchors and aliases are not supported, line \(line); write the value out")
-        case .depth(let line): throw Invalid("it is nested deeper than \(maxDepth) levels, line \(line)")
-        case .marks(let line): throw Invalid("it has too many combining marks in a row, line \(line)")
-        case .count: throw Invalid("it has more than \(maxNodes) names and values, more than any template")
+            throw InvalidValue("anchors and aliases are not supported, line \(line); write the value out")
+        case .depth(let line): throw InvalidValue("it is nested deeper than \(maxDepth) levels, line \(line)")
+        case .marks(let line): throw InvalidValue("it has too many combining marks in a row, line \(line)")
+        case .count: throw InvalidValue("it has more than \(maxNodes) names and values, more than any template")
         }
-        return try json(try node(text), depth: 0)
+        return try json(try node(text))
     }
 
-    private static func node(_ text: String) throws(Invalid) -> Node {
+    private static func node(_ text: String) throws(InvalidValue) -> Node {
         do {
-            guard let node = try compose(yaml: text) else { throw Invalid("it is empty") }
+            guard let node = try compose(yaml: text) else { throw InvalidValue("it is empty") }
             return node
-        } catch let error as Invalid {
+        } catch let error as InvalidValue {
             throw error
         } catch {
-            throw Invalid(sentence(error))
+            throw InvalidValue(sentence(error))
         }
     }
 
@@ -60,23 +60,20 @@ package enum YAMLContent {
 
     // MARK: Values
 
-    private static func json(_ node: Node, depth: Int) throws(Invalid) -> JSONValue {
+    private static func json(_ node: Node) throws(InvalidValue) -> JSONValue {
         switch node {
         case .scalar(let scalar): return value(scalar)
-        case .sequence(let sequence):
-            var elements: [JSONValue] = []
-            for element in sequence { elements.append(try json(element, depth: depth + 1)) }
-            return .array(elements)
-        case .mapping(let mapping): return .object(try object(mapping, depth))
-        case .alias: throw Invalid("anchors and aliases are not supported; write the value out")
+        case .sequence(let sequence): return .array(try sequence.map(json))
+        case .mapping(let mapping): return .object(try object(mapping))
+        case .alias: throw InvalidValue("anchors and aliases are not supported; write the value out")
         }
     }
 
-    private static func object(_ mapping: Node.Mapping, _ depth: Int) throws(Invalid) -> JSONObject {
+    private static func object(_ mapping: Node.Mapping) throws(InvalidValue) -> JSONObject {
         var object = JSONObject()
         for (key, value) in mapping {
-            guard case .scalar(let name) = key else { throw Invalid("a member's name must be a plain word") }
-            object[name.string] = try json(value, depth: depth + 1)
+            guard case .scalar(let name) = key else { throw InvalidValue("a member's name must be a plain word") }
+            object[name.string] = try json(value)
         }
         return object
     }
@@ -96,12 +93,5 @@ package enum YAMLContent {
             let value = JSONValue.ifValid(text.utf8), case .number = value  // what is no number is text
         else { return nil }
         return value
-    }
-
-    /// Reason why a text is not the YAML we read; the end of a sentence about it.
-    package struct Invalid: Error, Hashable, CustomStringConvertible {
-        package let description: String
-
-        init(_ description: String) { self.description = description }
     }
 }

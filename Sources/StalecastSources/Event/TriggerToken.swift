@@ -1,18 +1,24 @@
 import Crypto
+package import StalecastWire
 
 /// A token with which a sender may make one scope's source look, and nothing else: for those that can set only a URL or
 /// an `Authorization` header. Kept as its SHA-256.
 package struct TriggerToken: Sendable, Hashable {
-    private let digest: [UInt8]
+    /// Digests are compared in a time that does not depend on where they differ.
+    private let digest: SHA256.Digest
 
     /// A token that is shorter can be guessed.
     package static let minBytes = 24
 
-    /// - Throws: ``TriggerToken/Invalid`` for a token that is too short, or has characters a URL or header would
+    /// - Throws: ``InvalidValue``, which does not repeat the text, for a token that is too short, or has characters a URL or header would
     ///   change.
-    package init(_ text: String) throws(Invalid) {
+    package init(_ text: String) throws(InvalidValue) {
         let isSafe = text.utf8.allSatisfy { $0.isTokenByte }
-        guard text.utf8.count >= Self.minBytes, isSafe else { throw Invalid() }
+        guard text.utf8.count >= Self.minBytes, isSafe else {
+            throw InvalidValue(
+                "a trigger token has at least \(Self.minBytes) characters of A-Z a-z 0-9 - _ . ~, for example the output "
+                    + "of: openssl rand -hex 32")
+        }
         digest = Self.hash(text)
     }
 
@@ -21,20 +27,10 @@ package struct TriggerToken: Sendable, Hashable {
     /// - Returns: the indices that match.
     package static func matches(_ offered: String, among tokens: [TriggerToken]) -> [Int] {
         let hash = hash(offered)
-        return tokens.indices.filter { index in
-            zip(hash, tokens[index].digest).reduce(UInt8(0)) { $0 | ($1.0 ^ $1.1) } == 0
-        }
+        return tokens.indices.filter { tokens[$0].digest == hash }
     }
 
-    private static func hash(_ text: String) -> [UInt8] { Array(SHA256.hash(data: Array(text.utf8))) }
-
-    /// Reason why a text is no trigger token; does not repeat the text.
-    package struct Invalid: Error, Hashable, CustomStringConvertible {
-        package var description: String {
-            "a trigger token has at least \(TriggerToken.minBytes) characters of A-Z a-z 0-9 - _ . ~, for example the "
-                + "output of: openssl rand -hex 32"
-        }
-    }
+    private static func hash(_ text: String) -> SHA256.Digest { SHA256.hash(data: Array(text.utf8)) }
 }
 
 extension UInt8 {

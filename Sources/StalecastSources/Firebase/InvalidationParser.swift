@@ -25,24 +25,24 @@ package struct InvalidationParser: Sendable {
 
     package init() {}
 
-    /// - Throws: ``InvalidationParser/Failure`` when the bytes are no such stream; the connection is then of no use.
-    package mutating func receive(_ bytes: some Sequence<UInt8>) throws(Failure) -> [Invalidation] {
+    /// - Throws: ``InvalidValue`` when the bytes are no such stream; the connection is then of no use.
+    package mutating func receive(_ bytes: some Sequence<UInt8>) throws(InvalidValue) -> [Invalidation] {
         var messages: [Invalidation] = []
         for byte in bytes {
             switch objects.take(byte) {
             case .whole(let object): messages.append(try Self.message(object))
             case .between where !" \t\n\r[,]".utf8.contains(byte):
-                throw Failure("the stream has something else than JSON objects")
-            default: if objects.isTooLong { throw Failure("a message is larger than 64 KiB") }
+                throw InvalidValue("the stream has something else than JSON objects")
+            default: if objects.isTooLong { throw InvalidValue("a message is larger than 64 KiB") }
             }
         }
         return messages
     }
 
-    private static func message(_ bytes: [UInt8]) throws(Failure) -> Invalidation {
+    private static func message(_ bytes: [UInt8]) throws(InvalidValue) -> Invalidation {
         let json: JSONValue
         do { json = try JSONValue.parse(bytes) } catch {
-            throw Failure("a message is not JSON: \(error.description)")
+            throw InvalidValue("a message is not JSON: \(error.description)")
         }
         let version = json["latestTemplateVersionNumber"]?.int64.map { VersionNumber(clamping: $0) }
         let seconds = json["retryIntervalSeconds"]?.int64
@@ -50,12 +50,5 @@ package struct InvalidationParser: Sendable {
             version: version.flatMap { $0 > 0 ? $0 : nil },
             isDisabled: json["featureDisabled"]?.bool ?? (json["featureDisabled"]?.string == "true"),
             retryInterval: seconds.map { .seconds(min(max($0, 0), 3600)) })
-    }
-
-    /// Reason why a stream is no stream of invalidations.
-    package struct Failure: Error, Hashable, CustomStringConvertible {
-        package let description: String
-
-        init(_ description: String) { self.description = description }
     }
 }

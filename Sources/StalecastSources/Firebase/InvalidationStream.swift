@@ -137,7 +137,7 @@ package final class InvalidationStream: Sendable {
                 state.connections += 1
                 heard.append(nil)
             }
-            do throws(InvalidationParser.Failure) {
+            do throws(InvalidValue) {
                 for message in try state.parser.receive(bytes) { heard += state.take(message) }
             } catch {
                 state.problem = error.description

@@ -75,11 +75,6 @@ package struct ReleasePolicy: Sendable, Hashable {
         package internal(set) var onTrip: OnTrip
     }
 
-    /// Member that is wrong, and a sentence that says what to write.
-    package struct Problem: Error, Sendable, Hashable, CustomStringConvertible {
-        package let description: String
-    }
-
     package static let maxStages = 20
     package static let maxFirst = 100
     package static let maxName = 128

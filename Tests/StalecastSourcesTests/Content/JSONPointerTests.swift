@@ -35,7 +35,7 @@ import Testing
 
     @Test(arguments: ["foo", "foo/bar", "#/foo", "/a~", "/a~2", "/~~", " /foo", "/a/~x/b"])
     func refusesWhatIsNoPointerAndSaysWhatOneIs(text: String) {
-        let error = #expect(throws: JSONPointer.Invalid.self) { try JSONPointer(text) }
+        let error = #expect(throws: InvalidValue.self) { try JSONPointer(text) }
         #expect(error?.description.contains("begins with /") == true)
     }
 }

@@ -20,7 +20,7 @@ import Testing
         "", "short", "0123456789abcdef0123456", "0123456789abcdef 0123456789", "0123456789abcdef0123456+",
     ])
     func aTokenThatIsWeakOrUnsafeInAURLIsRefused(text: String) {
-        let error = #expect(throws: TriggerToken.Invalid.self) { try TriggerToken(text) }
+        let error = #expect(throws: InvalidValue.self) { try TriggerToken(text) }
         #expect(error?.description.contains("openssl") == true)
     }
 

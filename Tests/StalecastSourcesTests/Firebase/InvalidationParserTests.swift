@@ -46,11 +46,11 @@ import Testing
 
     @Test(arguments: ["<html>", "nope", "{\"a\":}", "{\"a\" \"b\"}", "}{", "\u{0}", "data: {}"])
     func whatIsNoSuchStreamIsAnError(text: String) {
-        #expect(throws: InvalidationParser.Failure.self) { try Self.parse(text, pieces: 2) }
+        #expect(throws: InvalidValue.self) { try Self.parse(text, pieces: 2) }
     }
 
     @Test func aMessageWithoutEndIsBounded() {
-        #expect(throws: InvalidationParser.Failure.self) {
+        #expect(throws: InvalidValue.self) {
             var parser = InvalidationParser()
             let first = try parser.receive(Array("{\"a\":\"".utf8))
             #expect(first.isEmpty)
