@@ -19,7 +19,7 @@ package struct EdgeAuthority: VersionAuthority {
 
     package init(_ node: ClusterNode) { self.node = node }
 
-    package func commit(_ pending: PendingVersion) async throws(StoreError) -> StoredVersion {
+    package func commit(_ pending: Candidate) async throws(StoreError) -> StoredVersion {
         throw .unavailable("this node only follows the cluster's log (cluster.role: edge); publish at a core node")
     }
 

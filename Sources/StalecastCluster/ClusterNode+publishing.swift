@@ -14,7 +14,7 @@ extension ClusterNode: VersionAuthority {
     /// A publish under way.
     struct Run {
         var proposer: Proposer
-        let pending: PendingVersion
+        let pending: Candidate
         /// nil once its publisher has an answer.
         var publisher: CheckedContinuation<Result<StoredVersion, StoreError>, Never>?
         var version: StoredVersion?
@@ -41,7 +41,7 @@ extension ClusterNode: VersionAuthority {
     }
 
     /// Appends one publish of this node at a time: two would only compete for the next place in the log.
-    package func commit(_ pending: PendingVersion) async throws(StoreError) -> StoredVersion {
+    package func commit(_ pending: Candidate) async throws(StoreError) -> StoredVersion {
         let publish = pending.idempotencyKey.map { PublishID(of: $0, using: &random) } ?? .random(using: &random)
         let proposer = Proposer(publish, now: now())
         await takeTurn()
@@ -160,9 +160,7 @@ extension ClusterNode: VersionAuthority {
     /// Version that was made earlier under this identity; nil: none is known.
     ///
     /// - Throws: ``StoreError/keyReused(_:)`` when that version is not the one this request asks for.
-    private func recall(
-        _ publish: PublishID, _ pending: PendingVersion
-    ) async throws(StoreError) -> StoredVersion? {
+    private func recall(_ publish: PublishID, _ pending: Candidate) async throws(StoreError) -> StoredVersion? {
         guard let made = try await store.made(by: publish.description) else { return nil }
         guard let version = made.version, pending.idempotencyKey == nil || pending.isFulfilled(by: version) else {
             throw .keyReused(made.number)
@@ -172,7 +170,7 @@ extension ClusterNode: VersionAuthority {
 
     /// nil when there is nothing to commit; the publisher has its answer then.
     private func draft(
-        _ pending: PendingVersion, _ publish: PublishID
+        _ pending: Candidate, _ publish: PublishID
     ) async throws(StoreError) -> (StoredVersion, [Release], isStep: Bool)? {
         switch try await store.draft(pending) {
         case .next(let version, let releases): return (version, releases, false)
@@ -235,7 +233,7 @@ extension ClusterNode: VersionAuthority {
     }
 
     /// Answers with the stored version of this identity, which another node proposed.
-    private func answerMade(_ publish: PublishID, _ pending: PendingVersion) async {
+    private func answerMade(_ publish: PublishID, _ pending: Candidate) async {
         do throws(StoreError) {
             guard let version = try await recall(publish, pending) else {
                 throw .outcomePending(publish: publish.description)
@@ -304,7 +302,6 @@ extension ClusterNode: VersionAuthority {
         case unknown
     }
 
-    /// - Throws: ``StoreError/readFailed(_:)``.
     package func outcome(of publish: PublishID) async throws(StoreError) -> Outcome {
         if publishes.runs.keys.contains(where: { $0.isSameRequest(as: publish) }) { return .pending }
         _ = await catchUp(within: .seconds(2))

@@ -60,11 +60,9 @@ enum AuditTable {
     /// Oldest first.
     static func all(_ db: Database) throws -> [AuditEntry.Stored] {
         try Row.fetchAll(db, sql: "SELECT sequence, number, line, record FROM auditEntry ORDER BY sequence").map {
-            row in
             AuditEntry.Stored(
-                sequence: CommitSequence(row["sequence"] as Int64),
-                version: VersionNumber(clamping: row["number"] as Int64), after: row["line"],
-                members: try JSONValue.parse((row["record"] as String).utf8).object ?? [:])
+                sequence: CommitSequence($0["sequence"] as Int64), version: $0.number("number"), after: $0["line"],
+                members: try $0.record().object ?? [:])
         }
     }
 
@@ -103,7 +101,7 @@ extension TemplateStore {
     /// Entries whose lines may be missing in the log's file: the process before this one may have ended between commit
     /// and line, or the power went before the line was on the disk. Blocks.
     package func auditEntries() throws(StoreError) -> [AuditEntry.Stored] {
-        do { return try database.read(AuditTable.all) } catch { throw .readFailed("\(error)") }
+        try readNow(AuditTable.all)
     }
 
     /// The lines of all entries are durable. Blocks; for the start, before there are others.

@@ -29,7 +29,8 @@ extension TemplateStore {
             try FileOperation.createEmpty(unfinished)
             // The webhooks' state first: a cursor must not be ahead of what was committed.
             let parts = try BackupFile.copies(of: DataDirectory(directory), beside: unfinished)
-            try copy(source, into: unfinished)
+            try DatabaseInspection.verify(source, upTo: 0)
+            try DatabaseInspection.copy(source, to: unfinished)
             try BackupFile.attach(parts, to: unfinished, madeAt: .now())
             try FileOperation.synchronize(unfinished)
             try FileOperation.giveName(path, to: unfinished)
@@ -51,14 +52,6 @@ extension TemplateStore {
     private static func noteBackup(_ directory: DataDirectory) {
         FileOperation.overwrite(directory.lastBackup, with: Array("\(Timestamp.now())\n".utf8))
         try? FileOperation.giveToOwner(of: directory.path, [directory.lastBackup])  // for the same reason
-    }
-
-    /// `VACUUM INTO` reads one snapshot, without the writer's lock, and writes a file that needs no log beside it.
-    private static func copy(_ source: String, into path: String) throws {
-        try DatabaseInspection.verify(source, upTo: 0)
-        let queue = try DatabaseInspection.readOnlyQueue(source)
-        try queue.unsafeRead { try $0.execute(sql: "VACUUM INTO ?", arguments: [path]) }
-        try queue.close()
     }
 
     /// Removes the files that a failed or finished copy leaves under its temporary name; they are of no use.

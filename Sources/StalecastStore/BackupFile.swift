@@ -77,10 +77,7 @@ enum BackupFile {
     private static func copy(_ source: String, to copy: String) throws {
         try FileOperation.remove(copy)
         try FileOperation.createEmpty(copy)
-        let queue = try DatabaseInspection.readOnlyQueue(source)
-        // Reads one snapshot, so the daemon may write meanwhile.
-        try queue.unsafeRead { try $0.execute(sql: "VACUUM INTO ?", arguments: [copy]) }
-        try queue.close()
+        try DatabaseInspection.copy(source, to: copy)
         guard FileOperation.size(copy) ?? 0 <= maxAttachment else {
             throw StoreError.inaccessible(
                 "\(source) is too large for a backup; remove old attempts, or copy it by hand")
@@ -113,21 +110,15 @@ enum BackupFile {
     ///
     /// - Parameter isThorough: also opens every version and every part.
     static func summary(_ path: String, isThorough: Bool) throws -> BackupSummary {
-        let queue = try DatabaseInspection.readOnlyQueue(path)
         var checksum: Data?
-        var summary = try queue.unsafeRead { db in
+        var summary = try DatabaseInspection.read(path) { db in
             var summary = BackupSummary()
-            for row in try Row.fetchAll(
-                db,
-                sql: """
-                    SELECT project, namespace, latest, (SELECT count(*) FROM version WHERE scope = scope.id) AS versions
-                    FROM scope ORDER BY project, namespace
-                    """)
-            {
-                summary.scopes.append(
-                    .init(
-                        scope: try Scope(project: ProjectID(row["project"]), namespace: Namespace(row["namespace"])),
-                        latest: VersionNumber(clamping: row["latest"] as Int64), versions: row["versions"]))
+            let sql = """
+                SELECT project, namespace, latest, (SELECT count(*) FROM version WHERE scope = scope.id) AS versions
+                FROM scope ORDER BY project, namespace
+                """
+            summary.scopes = try Row.fetchAll(db, sql: sql).map {
+                .init(scope: try $0.scope(), latest: $0.number("latest"), versions: $0["versions"])
             }
             if try db.tableExists("backup") {
                 summary.madeAt = try Int64.fetchOne(db, sql: "SELECT madeAt FROM backup").map(Timestamp.init)
@@ -143,7 +134,6 @@ enum BackupFile {
             summary.webhooks = try webhooks(db, path, isThorough: isThorough)
             return summary
         }
-        try queue.close()
         guard isThorough, let checksum else { return summary }
         guard try BackupChecksum.isRight(path, Array(checksum)) else {
             throw StoreError.damaged(
@@ -164,8 +154,7 @@ enum BackupFile {
             else { continue }
             let copy = try unpack(row, db, beside: path)
             defer { _ = unlink(copy) }
-            let part = try DatabaseInspection.readOnlyQueue(copy)
-            try part.unsafeRead { part in
+            try DatabaseInspection.read(copy) { part in
                 let finding = isThorough ? try String.fetchOne(part, sql: "PRAGMA integrity_check(1)") : "ok"
                 guard finding == "ok" else {
                     throw StoreError.damaged(
@@ -173,7 +162,6 @@ enum BackupFile {
                 }
                 if name == "webhooks.sqlite" { count = try Int.fetchOne(part, sql: "SELECT count(*) FROM webhook") }
             }
-            try part.close()
         }
         return count
     }

@@ -3,7 +3,7 @@ import StalecastTemplate
 package import StalecastWire
 
 /// A version to be made, before it has a number.
-enum Candidate: Sendable {
+package enum Candidate: Sendable {
     /// `content` is the template's JSON, encoded before the writer is asked for.
     case publish(Publish, content: [UInt8])
     case adopt(Adoption, content: [UInt8])
@@ -13,7 +13,7 @@ enum Candidate: Sendable {
     case release(ReleaseChange)
 
     /// A request for an old version's content to become the next version.
-    struct Rollback: Sendable {
+    package struct Rollback: Sendable {
         let scope: Scope
         let target: VersionNumber
         let precondition: Publish.Precondition
@@ -28,20 +28,20 @@ enum Candidate: Sendable {
     }
 
     /// The end of a release by its rollback.
-    struct ReleaseEnd: Sendable {
+    package struct ReleaseEnd: Sendable {
         let version: VersionNumber
         let decision: ReleaseDecision
     }
 
     /// A request for an open release to change.
-    struct ReleaseChange: Sendable {
+    package struct ReleaseChange: Sendable {
         let scope: Scope
         let action: ReleaseAction
         let decision: ReleaseDecision
     }
 
     /// A request for an open proposal to become the next version.
-    struct Approval: Sendable {
+    package struct Approval: Sendable {
         let scope: Scope
         let number: Int64
         let by: Proposal.Person
@@ -51,7 +51,7 @@ enum Candidate: Sendable {
         var key: String?
     }
 
-    var scope: Scope {
+    package var scope: Scope {
         switch self {
         case .publish(let publish, _): publish.scope
         case .adopt(let adoption, _): adoption.scope
@@ -99,10 +99,10 @@ enum Candidate: Sendable {
 
     /// Times of adopted versions are those of their origin.
     var isAdoption: Bool { if case .adopt = self { true } else { false } }
-    var isRollback: Bool { if case .rollback = self { true } else { false } }
+    package var isRollback: Bool { if case .rollback = self { true } else { false } }
 
     /// Key by which a repeated publish is recognised; nil: none.
-    var idempotencyKey: String? {
+    package var idempotencyKey: String? {
         switch self {
         case .publish(let publish, _): publish.idempotencyKey
         case .rollback(let rollback): rollback.idempotencyKey
@@ -111,8 +111,18 @@ enum Candidate: Sendable {
         }
     }
 
+    /// Ownership without which a shared log does not take it; nil: it is always taken.
+    package var ownership: Ownership? {
+        switch self {
+        case .adopt(let adoption, _): adoption.ownership
+        case .release(let change): change.decision.ownership
+        case .rollback(let rollback): rollback.ends?.decision.ownership
+        case .publish, .approve: nil
+        }
+    }
+
     /// Whether a version is what this asks for, whatever was current when it was made.
-    func isFulfilled(by version: StoredVersion) -> Bool {
+    package func isFulfilled(by version: StoredVersion) -> Bool {
         guard version.scope == scope else { return false }
         switch self {
         case .publish(let publish, let content):
@@ -124,6 +134,16 @@ enum Candidate: Sendable {
             return version.metadata.updateType == .rollback && version.metadata.rollbackSource == rollback.target
         case .adopt, .approve, .release: return true
         }
+    }
+
+    /// Version that it would make at the replica's end.
+    package enum Draft: Sendable {
+        /// The next version, and the releases of its scope that it begins or ends, oldest first.
+        case next(StoredVersion, releases: [Release])
+        /// The current version at the next sequence, and its release as it becomes.
+        case step(StoredVersion, Release)
+        /// The version is what the origin has, and current already.
+        case isCurrent(StoredVersion)
     }
 }
 

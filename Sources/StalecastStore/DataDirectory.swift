@@ -56,15 +56,7 @@ struct DataDirectory: Sendable {
 
     /// Names of files in it, in no order.
     func names(beginningWith start: String) throws(FileOperation.Failure) -> [String] {
-        guard let listing = opendir(path) else { throw FileOperation.Failure("open", path) }
-        defer { closedir(listing) }
-        var names: [String] = []
-        while let entry = readdir(listing) {
-            // The name ends before the entry does; only as much of it exists.
-            let name = withUnsafePointer(to: &entry.pointee.d_name.0) { String(cString: $0) }
-            if name.hasPrefix(start) { names.append(name) }
-        }
-        return names
+        try FileOperation.names(in: path).filter { $0.hasPrefix(start) }
     }
 
     /// Makes the directory, readable by its owner only, with its missing parents.
@@ -122,15 +114,7 @@ struct DataDirectory: Sendable {
             return false
         }
         let isOurs = status.st_uid == geteuid() && status.st_mode & S_ISVTX == 0
-        guard isOurs, try FileOperation.exists(database) || isEmpty() else { return true }
+        guard isOurs, try FileOperation.exists(database) || FileOperation.names(in: path).isEmpty else { return true }
         return chmod(path, 0o700) != 0
-    }
-
-    private func isEmpty() throws -> Bool {
-        guard let listing = opendir(path) else { throw FileOperation.Failure("open", path) }
-        defer { closedir(listing) }
-        var names = 0
-        while readdir(listing) != nil { names += 1 }
-        return names <= 2
     }
 }

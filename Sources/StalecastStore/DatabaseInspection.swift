@@ -72,6 +72,20 @@ enum DatabaseInspection {
         return try DatabaseQueue(path: path, configuration: configuration)
     }
 
+    /// Reads one state of a database over a connection beside the daemon's own, which may write meanwhile.
+    static func read<Value>(_ path: String, _ body: (Database) throws -> Value) throws -> Value {
+        let queue = try readOnlyQueue(path)
+        let value = try queue.unsafeRead(body)
+        try queue.close()
+        return value
+    }
+
+    /// Writes one state of a database to the empty file at `copy`, which needs no log beside it. Takes no lock of the
+    /// writer's.
+    static func copy(_ source: String, to copy: String) throws {
+        try read(source) { try $0.execute(sql: "VACUUM INTO ?", arguments: [copy]) }
+    }
+
     /// A connection that makes no file, to a database that no process has open; nil where SQLite cannot do that.
     static func untouchedQueue(_ path: String) throws -> DatabaseQueue? {
         let name = path.addingPercentEncoding(withAllowedCharacters: .urlPathAllowed)

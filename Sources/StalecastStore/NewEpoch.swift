@@ -6,7 +6,6 @@ package struct NewEpochReport: Sendable, Hashable {
     package let oldEpoch: Epoch
     /// nil for a rehearsal.
     package var newEpoch: Epoch?
-    /// Newest version of each scope.
     package let latest: [Scope: VersionNumber]
     /// Numbers go on above these.
     package let floors: NumberFloors
@@ -36,9 +35,9 @@ extension TemplateStore {
             try DatabaseInspection.recognise(directory.database)
             try DatabaseInspection.verify(directory.database)
             if hasLostLog { try refuseLostLog(directory, mark.found) }
-            let queue = try DatabaseInspection.readOnlyQueue(directory.database)
-            var (report, head) = try queue.unsafeRead { try rehearse($0, mark.found, directory, above) }
-            try queue.close()
+            var (report, head) = try DatabaseInspection.read(directory.database) {
+                try rehearse($0, mark.found, directory, above)
+            }
             if isRehearsal { return report }
             let epoch = Epoch.random()
             let database = try StoreConnection(directory).pool

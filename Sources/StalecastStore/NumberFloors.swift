@@ -43,10 +43,9 @@ package struct NumberFloors: Sendable, Hashable {
         return floors
     }
 
-    /// The newest number of each scope.
     static func latest(_ db: Database) throws -> [Scope: VersionNumber] {
         try Row.fetchAll(db, sql: "SELECT project, namespace, latest FROM scope").reduce(into: [:]) {
-            $0[try scope($1)] = VersionNumber(clamping: $1["latest"] as Int64)
+            $0[try $1.scope()] = $1.number("latest")
         }
     }
 
@@ -54,7 +53,7 @@ package struct NumberFloors: Sendable, Hashable {
     static func aboveStored(_ db: Database) throws -> NumberFloors {
         var floors = try stored(db)
         for row in try Row.fetchAll(db, sql: "SELECT project, namespace, latest FROM scope") {
-            let scope = try scope(row)
+            let scope = try row.scope()
             guard let floor = floors.ofScopes[scope], floor.rawValue <= row["latest"] as Int64 else { continue }
             floors.ofScopes[scope] = nil
         }
@@ -66,11 +65,11 @@ package struct NumberFloors: Sendable, Hashable {
         // A backup may be older than the table.
         guard try db.tableExists("floor") else { return floors }
         for row in try Row.fetchAll(db, sql: "SELECT project, namespace, number FROM floor") {
-            let number = VersionNumber(clamping: row["number"] as Int64)
+            let number = row.number("number")
             if (row["project"] as String).isEmpty {
                 floors.raiseAll(to: number)
             } else {
-                floors.raise(try scope(row), to: number)
+                floors.raise(try row.scope(), to: number)
             }
         }
         return floors
@@ -80,8 +79,7 @@ package struct NumberFloors: Sendable, Hashable {
     static func number(of scope: Scope, _ db: Database) throws -> VersionNumber {
         let statement = try db.cachedStatement(
             sql: "SELECT max(number) FROM floor WHERE (project = ? AND namespace = ?) OR project = ''")
-        let arguments: StatementArguments = [scope.project.description, scope.namespace.description]
-        return VersionNumber(clamping: try Int64.fetchOne(statement, arguments: arguments) ?? 0)
+        return VersionNumber(clamping: try Int64.fetchOne(statement, arguments: scope.arguments) ?? 0)
     }
 
     /// Raises what is stored; never lowers it.
@@ -94,9 +92,5 @@ package struct NumberFloors: Sendable, Hashable {
                     ON CONFLICT DO UPDATE SET number = max(number, excluded.number)
                     """, arguments: [project, namespace, number.rawValue])
         }
-    }
-
-    private static func scope(_ row: Row) throws -> Scope {
-        try Scope(project: ProjectID(row["project"]), namespace: Namespace(row["namespace"]))
     }
 }

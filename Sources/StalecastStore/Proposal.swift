@@ -45,7 +45,6 @@ package struct Proposal: Sendable, Hashable {
         package var version: VersionNumber?
     }
 
-    /// Identity of a proposal.
     package struct ID: Sendable, Hashable {
         let scope: Scope
         let number: Int64

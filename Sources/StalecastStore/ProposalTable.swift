@@ -121,10 +121,7 @@ enum ProposalTable {
                 SELECT project, namespace, number, state, createTime, record FROM proposal
                 WHERE state = 'OPEN' AND record LIKE '%"publishTime"%' ORDER BY createTime
                 """
-        ).map {
-            let scope = Scope(project: try ProjectID($0["project"]), namespace: try Namespace($0["namespace"]))
-            return try proposal($0, scope, now)
-        }.filter { $0.publishTime != nil && $0.state == .open }
+        ).map { try proposal($0, $0.scope(), now) }.filter { $0.publishTime != nil && $0.state == .open }
     }
 
     /// Ends those that were open too long, and lets go of old ones.
@@ -153,7 +150,7 @@ enum ProposalTable {
         let stored = Proposal.State(rawValue: row["state"]) ?? .expired
         // A proposal expires by its age, also before its row says so.
         return Proposal(
-            try JSONValue.parse((row["record"] as String).utf8), scope: scope, number: row["number"],
+            try row.record(), scope: scope, number: row["number"],
             state: stored == .open && created <= oldest(now) ? .expired : stored,
             createTime: Timestamp(microseconds: created))
     }

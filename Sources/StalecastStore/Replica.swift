@@ -40,46 +40,13 @@ package struct MadeVersion: Sendable {
     package let version: StoredVersion?
 }
 
-/// A version that waits for a place in a shared log.
-package struct PendingVersion: Sendable {
-    let candidate: Candidate
-    /// See ``Publish/idempotencyKey``.
-    package var idempotencyKey: String? { candidate.idempotencyKey }
-    /// Ownership without which the version is not taken; nil: always taken.
-    package var ownership: Ownership? {
-        switch candidate {
-        case .adopt(let adoption, _): adoption.ownership
-        case .release(let change): change.decision.ownership
-        case .rollback(let rollback): rollback.ends?.decision.ownership
-        case .publish, .approve: nil
-        }
-    }
-    package var scope: Scope { candidate.scope }
-    package var isRollback: Bool { candidate.isRollback }
-
-    init(_ candidate: Candidate) { self.candidate = candidate }
-
-    /// Whether a version that was made under its key is what it asks for.
-    package func isFulfilled(by version: StoredVersion) -> Bool { candidate.isFulfilled(by: version) }
-
-    /// Version that a pending publish would make at the replica's end.
-    package enum Draft: Sendable {
-        /// The next version, and the releases of its scope that it begins or ends, oldest first.
-        case next(StoredVersion, releases: [Release])
-        /// The current version at the next sequence, and its release as it becomes.
-        case step(StoredVersion, Release)
-        /// The version is what the origin has, and current already.
-        case isCurrent(StoredVersion)
-    }
-}
-
 /// Gives versions their place where the order is shared with other stores. It calls
 /// ``TemplateStore/apply(_:)`` when the place is known.
 package protocol VersionAuthority: Sendable {
     /// Returns when the version is durable in the log, and applied here.
     ///
     /// - Throws: as ``TemplateStore/publish(_:)``.
-    func commit(_ pending: PendingVersion) async throws(StoreError) -> StoredVersion
+    func commit(_ candidate: Candidate) async throws(StoreError) -> StoredVersion
     /// Returns when the store has what was in the log at the time of asking, or when the log does not answer in time.
     ///
     /// - Returns: false when the log did not answer.
@@ -181,11 +148,6 @@ enum ReplicaTable {
                 SELECT project, namespace, number FROM publish WHERE id >= ? AND id <= ?
                 ORDER BY sequence DESC LIMIT 1
                 """, arguments: [from, to]
-        ).map { row in
-            (
-                try Scope(project: ProjectID(row["project"]), namespace: Namespace(row["namespace"])),
-                VersionNumber(clamping: row["number"] as Int64)
-            )
-        }
+        ).map { (try $0.scope(), $0.number("number")) }
     }
 }

@@ -64,12 +64,8 @@ extension TemplateStore {
     /// is ahead of what can be read, by commits that cannot be read any more.
     ///
     /// - Returns: whether there was anything but the backup to ask.
-    private static func raise(
-        _ floors: inout NumberFloors, _ directory: DataDirectory, _ path: String
-    ) throws -> Bool {
-        let backup = try DatabaseInspection.readOnlyQueue(path)
-        let (ours, own) = try backup.unsafeRead { (try NumberFloors.givenAway($0), try identity($0)) }
-        try backup.close()
+    private static func raise(_ floors: inout NumberFloors, _ directory: DataDirectory, _ path: String) throws -> Bool {
+        let (ours, own) = try DatabaseInspection.read(path) { (try NumberFloors.givenAway($0), try identity($0)) }
         floors = ours
         let replaced = try givenAway(directory)
         if let replaced { floors.raise(to: replaced.floors) }
@@ -91,10 +87,10 @@ extension TemplateStore {
         do {
             try DatabaseInspection.recognise(directory.database)
             try DatabaseInspection.verify(directory.database)
-            let queue = try DatabaseInspection.readOnlyQueue(directory.database)
-            let found = try queue.unsafeRead { (try NumberFloors.givenAway($0), try identity($0)) }
-            try queue.close()
-            return (found.0, .init(epoch: found.1.0, head: found.1.1))
+            return try DatabaseInspection.read(directory.database) { db in
+                let (epoch, head) = try identity(db)
+                return (try NumberFloors.givenAway(db), .init(epoch: epoch, head: head))
+            }
         } catch is StoreError {
             return nil  // A damaged store is what one restores over; the mark is left to ask.
         }
@@ -154,12 +150,10 @@ extension TemplateStore {
     ) throws -> (HighWaterMark.Reading, parts: [String]) {
         try removeUnfinished(directory)
         try FileOperation.createEmpty(directory.unfinished)
-        let source = try DatabaseInspection.readOnlyQueue(path)
-        let parts = try source.unsafeRead { db in
+        let parts = try DatabaseInspection.read(path) { db in
             try db.execute(sql: "VACUUM INTO ?", arguments: [directory.unfinished])
             return try BackupFile.extract(db, to: directory)
         }
-        try source.close()
         let epoch = Epoch.random()
         let copy = try DatabaseQueue(path: directory.unfinished)
         try Schema.migrator.migrate(copy)

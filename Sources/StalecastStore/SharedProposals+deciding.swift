@@ -2,7 +2,7 @@ import StalecastRecords
 import StalecastTemplate
 import StalecastWire
 
-extension SharedProposals: ProposalStorage {
+extension SharedProposals {
     /// An approval under way holds off others for so long, and a rejection until the log is not asked for it any more.
     /// A later approval uses the same publish: it lands once.
     private static let approvalPatience = Duration.seconds(60)
@@ -43,7 +43,7 @@ extension SharedProposals: ProposalStorage {
                     if proposal.approvingSince == now { proposal.approvingSince = former }
                 }
             } catch {
-                store.log(.init(.warning, "an approval's claim stays for a minute", ["error": error.description]))
+                store.log(.warning, "an approval's claim stays for a minute", ["error": error.description])
             }
             throw error
         }

@@ -190,7 +190,7 @@ package final class SharedProposals: Sendable {
             try await mirror(shared, content: content)
             return true
         } catch {
-            store.log(.init(.warning, "a proposal could not be copied", ["error": error.description]))
+            store.log(.warning, "a proposal could not be copied", ["error": error.description])
             return false
         }
     }
@@ -229,7 +229,7 @@ package final class SharedProposals: Sendable {
             hasSharedOwn.store(true, ordering: .relaxed)
             return true
         } catch {
-            store.log(.init(.warning, "proposals of this node are not shared yet", ["error": error.description]))
+            store.log(.warning, "proposals of this node are not shared yet", ["error": error.description])
             return false
         }
     }
@@ -267,8 +267,7 @@ package final class SharedProposals: Sendable {
         } catch {
             problem = "\(error)"
         }
-        store.log(
-            .init(.warning, "a proposal is not shared", ["proposal": "proposal/\(record.id)", "error": problem]))
+        store.log(.warning, "a proposal is not shared", ["proposal": "proposal/\(record.id)", "error": problem])
         await removeParts(record.parts, in: place)
     }
 
@@ -278,10 +277,8 @@ package final class SharedProposals: Sendable {
         /// Size of the content, in bytes.
         let size: Int
         let parts: Int
-        /// Place of its parts.
         let place: String
 
-        /// Id of its record.
         var id: String { "\(proposal.scope)/\(proposal.number)" }
 
         init(_ proposal: Proposal, size: Int, parts: Int, in place: String) {

@@ -6,7 +6,7 @@ import StalecastWire
 ///
 /// None may open and close a database file that this process has open through SQLite: closing any descriptor of a file
 /// drops all POSIX locks the process holds on it.
-enum FileOperation {
+package enum FileOperation {
     static func exists(_ path: String) -> Bool { access(path, F_OK) == 0 }
 
     /// Device and inode of a file.
@@ -110,6 +110,19 @@ enum FileOperation {
         return overflow ? .max : Int64(clamping: bytes)
     }
 
+    /// Names of what is in a directory, in no order.
+    package static func names(in directory: String) throws(Failure) -> [String] {
+        guard let listing = opendir(directory) else { throw Failure("open", directory) }
+        defer { closedir(listing) }
+        var names: [String] = []
+        while let entry = readdir(listing) {
+            // In place: an entry ends with its name, and a copy of the whole type would read beyond it.
+            let name = withUnsafePointer(to: &entry.pointee.d_name.0) { String(cString: $0) }
+            if name != ".", name != ".." { names.append(name) }
+        }
+        return names
+    }
+
     /// This process's groups.
     static var groups: [UInt32] {
         var ids = [gid_t](repeating: 0, count: max(0, Int(getgroups(0, nil))))
@@ -124,19 +137,18 @@ enum FileOperation {
     }
 
     /// A failed system call: what was tried, on what, and `errno`.
-    struct Failure: Error, CustomStringConvertible {
+    package struct Failure: Error, CustomStringConvertible {
         let call: String
         let path: String
-        let code: Int32
+        package let code: Int32
 
         init(_ call: String, _ path: String, code: Int32 = errno) {
             (self.call, self.path, self.code) = (call, path, code)
         }
 
         var isNoSpace: Bool { code == ENOSPC || code == EDQUOT }
-        /// The name is taken.
         var isTaken: Bool { code == EEXIST }
 
-        var description: String { "\(call) \(path): \(String(cString: strerror(code)))" }
+        package var description: String { "\(call) \(path): \(String(cString: strerror(code)))" }
     }
 }

@@ -46,7 +46,7 @@ extension TemplateStore {
     func fail(_ reason: String) {
         let (isFirst, handler) = state.withLock { $0.fail(reason) }
         guard isFirst else { return }
-        log(TemplateStore.LogLine(.error, "store failed, no further publish is accepted", ["reason": reason]))
+        log(.error, "store failed, no further publish is accepted", ["reason": reason])
         handler?(reason)
     }
 
@@ -69,11 +69,9 @@ extension TemplateStore {
         let now = configuration.now()
         guard state.withLock({ $0.noteSpace(space, now: now) }) else { return }
         if case .short = space {
-            log(TemplateStore.LogLine(.error, "disk is full, publishes are refused", ["directory": directory.path]))
+            log(.error, "disk is full, publishes are refused", ["directory": directory.path])
         } else {
-            log(
-                TemplateStore.LogLine(
-                    .info, "disk has space again, publishes are accepted", ["directory": directory.path]))
+            log(.info, "disk has space again, publishes are accepted", ["directory": directory.path])
         }
     }
 

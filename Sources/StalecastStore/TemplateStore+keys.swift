@@ -5,16 +5,8 @@ import Synchronization
 /// API keys as records that mean nothing here: what is durable before it counts lies in one database.
 extension TemplateStore {
     /// All records, in no order; blocks.
-    ///
-    /// - Throws: ``StoreError/readFailed(_:)``.
     package func keyRecords() throws(StoreError) -> [JSONValue] {
-        do {
-            return try database.read { db in
-                try String.fetchAll(db, sql: "SELECT record FROM accessKey").map { try JSONValue.parse($0.utf8) }
-            }
-        } catch {
-            throw .readFailed("\(error)")
-        }
+        try readNow { db in try Row.fetchAll(db, sql: "SELECT record FROM accessKey").map { try $0.record() } }
     }
 
     /// Stores a key's record in place of the one before. One change after the other: the closures run on the writer's
@@ -59,11 +51,18 @@ extension TemplateStore {
         committed: @escaping @Sendable (Value) -> Void = { _ in }
     ) async throws(StoreError) -> Value {
         if let refusal = state.withLock({ $0.admit(atMost: configuration.maxWaitingPublishes) }) { throw refusal }
+        defer { state.withLock { $0.leave() } }
+        return try await transact(body, committed: committed)
+    }
+
+    /// Runs a transaction on the writer's queue, however many publishes wait there.
+    func transact<Value: Sendable>(
+        _ body: @escaping @Sendable (Database) throws -> Value, committed: @escaping @Sendable (Value) -> Void
+    ) async throws(StoreError) -> Value {
         let result: Result<Value, StoreError> = await withCheckedContinuation { continuation in
             connection.inTurn { db in
-                let result = self.writeOnWriter(body, db)
+                let result = Result { () throws(StoreError) in try self.transaction(db, body) }
                 if case .success(let value) = result { committed(value) }
-                self.state.withLock { $0.leave() }
                 continuation.resume(returning: result)
                 self.checkpointIfDue()
             }
@@ -71,18 +70,20 @@ extension TemplateStore {
         return try result.get()
     }
 
-    private func writeOnWriter<Value>(_ body: (Database) throws -> Value, _ db: Database) -> Result<Value, StoreError> {
+    /// Commits what `body` does, or nothing of it. The stage of a failure decides what the failure means.
+    func transaction<Value>(_ db: Database, _ body: (Database) throws -> Value) throws(StoreError) -> Value {
         var stage = CommitFault.Stage.beforeCommit
         do {
             if let refusal = state.withLock(\.refusal) { throw refusal }
             try db.beginTransaction(.immediate)
             let value = try body(db)
+            // An error after this may mean that the commit is on the disk.
             stage = .committing
             try db.commit()
-            return .success(value)
+            return value
         } catch {
             rollBack(db)
-            return .failure(judge(error, at: stage))
+            throw judge(error, at: stage)
         }
     }
 }

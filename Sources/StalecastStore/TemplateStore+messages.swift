@@ -24,23 +24,17 @@ extension TemplateStore {
                         """, arguments: [message.project.description, Self.mostMessages])
             }
         } catch {
-            log(LogLine(.warning, "a sent message could not be stored", ["error": error.description]))
+            log(.warning, "a sent message could not be stored", ["error": error.description])
         }
     }
 
     /// The project's messages, newest first.
-    ///
-    /// - Throws: ``StoreError/readFailed(_:)``.
     package func messages(of project: ProjectID, limit: Int) async throws(StoreError) -> [SentMessage] {
         try await read { db in
             try Row.fetchAll(
                 db, sql: "SELECT time, record FROM message WHERE project = ? ORDER BY id DESC LIMIT ?",
                 arguments: [project.description, limit]
-            ).map { row in
-                SentMessage(
-                    try JSONValue.parse((row["record"] as String).utf8), of: project,
-                    at: Timestamp(microseconds: row["time"]))
-            }
+            ).map { SentMessage(try $0.record(), of: project, at: Timestamp(microseconds: $0["time"])) }
         }
     }
 }

@@ -12,14 +12,14 @@ extension TemplateStore {
         _ configuration: StoreConfiguration, log: @escaping @Sendable (TemplateStore.LogLine) -> Void = { _ in }
     ) throws(StoreError) -> TemplateStore {
         let projects = try ProjectTable(configuration.projects)
-        let directory = DataDirectory(configuration.directory)
+        let (directory, log) = (DataDirectory(configuration.directory), StoreLog(take: log))
         if try directory.prepare() {
-            log(TemplateStore.LogLine(.warning, "data directory is open to others", ["directory": directory.path]))
+            log(.warning, "data directory is open to others", ["directory": directory.path])
         }
         let lock = try DirectoryLock(directory)
         do {
             for part in BackupFile.sources(in: directory) { try refuseLoneLog(of: part) }
-            let replica = try configuration.replica.map { try makeWay(for: $0, directory, log) }
+            let replica = try configuration.replica.map { try makeWay(for: $0, directory) }
             let mark = try HighWaterMark(directory.highWaterMark)
             // Looked at before anything opens the database, which makes these files.
             let hasLostLog = directory.hasLostLog
@@ -150,7 +150,7 @@ extension TemplateStore {
     ///
     /// - Returns: `beganAnew` is true when it was.
     private static func settleEpoch(
-        _ database: DatabasePool, _ mark: HighWaterMark, isNew: Bool, _ log: (TemplateStore.LogLine) -> Void
+        _ database: DatabasePool, _ mark: HighWaterMark, isNew: Bool, _ log: StoreLog
     ) throws -> (Epoch, CommitSequence, beganAnew: Bool) {
         var (epoch, head) = try database.read { try identity($0) }
         if try database.read(ReplicaTable.exists) {
@@ -172,9 +172,8 @@ extension TemplateStore {
                 try numbersGivenAway(mark.found, old, head, db).write(db)
             }
             log(
-                TemplateStore.LogLine(
-                    .error, "database does not continue what was served, minted a new epoch",
-                    ["reason": reason, "old-epoch": old.description, "new-epoch": new, "head": String(head)]))
+                .error, "database does not continue what was served, minted a new epoch",
+                ["reason": reason, "old-epoch": old.description, "new-epoch": new, "head": String(head)])
         }
         try mark.establish(.init(epoch: epoch, head: head))
         return (epoch, head, reason != nil)
@@ -200,11 +199,11 @@ extension TemplateStore {
     /// Reason why the database must not be trusted; nil when it may be.
     private static func suspicion(
         _ found: HighWaterMark.Finding, epoch: Epoch, head: CommitSequence, isNew: Bool,
-        _ log: (TemplateStore.LogLine) -> Void
+        _ log: StoreLog
     ) -> String? {
         switch found {
         case .mark(let mark) where isNew:
-            log(TemplateStore.LogLine(.error, "database is gone, began an empty one", ["lost-head": String(mark.head)]))
+            log(.error, "database is gone, began an empty one", ["lost-head": String(mark.head)])
             return nil
         case .mark(let mark) where mark.epoch != epoch:
             return "the high-water mark is of epoch \(mark.epoch)"
@@ -212,7 +211,7 @@ extension TemplateStore {
             return "the database ends at sequence \(head), the high-water mark at \(mark.head)"
         case .damaged where !isNew: return "the high-water mark is damaged"
         case .missing where !isNew:
-            log(TemplateStore.LogLine(.warning, "high-water mark is missing, recreated it", ["head": String(head)]))
+            log(.warning, "high-water mark is missing, recreated it", ["head": String(head)])
             return nil
         case .mark, .damaged, .missing: return nil
         }

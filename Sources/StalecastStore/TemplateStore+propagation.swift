@@ -19,13 +19,13 @@ extension TemplateStore {
             } catch let error as DatabaseError where error.isNoSpace {
                 self.foundNoSpace()
             } catch {
-                self.log(LogLine(.warning, "propagation could not be stored", ["error": "\(error)"]))
+                self.log(.warning, "propagation could not be stored", ["error": "\(error)"])
             }
         }
     }
 
     private static func write(_ row: PropagationRow, _ db: Database) throws {
-        let names: StatementArguments = [row.scope.project.description, row.scope.namespace.description]
+        let names = row.scope.arguments
         try db.execute(
             sql: "INSERT OR REPLACE INTO propagation VALUES (?, ?, ?, ?)",
             arguments: names + [row.version.rawValue, row.record.text()])
@@ -40,18 +40,12 @@ extension TemplateStore {
     package func propagations(
         of scope: Scope, _ version: VersionNumber? = nil, limit: Int = 1
     ) async throws(StoreError) -> [PropagationRow] {
-        do { return try await database.read { try Self.rows(of: scope, version, limit: limit, $0) } } catch {
-            throw .readFailed("\(error)")
-        }
+        try await read { try Self.rows(of: scope, version, limit: limit, $0) }
     }
 
     /// The one of a version; blocks, for the start.
-    package func propagationAtStart(
-        of scope: Scope, _ version: VersionNumber
-    ) throws(StoreError) -> PropagationRow? {
-        do { return try database.read { try Self.rows(of: scope, version, limit: 1, $0).first } } catch {
-            throw .readFailed("\(error)")
-        }
+    package func propagationAtStart(of scope: Scope, _ version: VersionNumber) throws(StoreError) -> PropagationRow? {
+        try readNow { try Self.rows(of: scope, version, limit: 1, $0).first }
     }
 
     private static func rows(
@@ -64,14 +58,8 @@ extension TemplateStore {
                 SELECT number, record FROM propagation
                 WHERE project = ? AND namespace = ? AND number BETWEEN ? AND ? ORDER BY number DESC LIMIT ?
                 """,
-            arguments: [
-                scope.project.description, scope.namespace.description, range.lowerBound, range.upperBound, limit,
-            ]
-        ).map { row in
-            PropagationRow(
-                scope: scope, version: VersionNumber(clamping: row["number"] as Int64),
-                record: try JSONValue.parse((row["record"] as String).utf8))
-        }
+            arguments: scope.arguments + [range.lowerBound, range.upperBound, limit]
+        ).map { PropagationRow(scope: scope, version: $0.number("number"), record: try $0.record()) }
     }
 }
 

@@ -16,8 +16,14 @@ extension TemplateStore {
         }
         let content = publish.template.json.encoded(JSONStyle(asciiOnly: false))
         defer { scheduleChanged() }
-        return try await proposalStorage.add(
-            publish, content, by: author, at: publishTime, projectNumber: projectNumber)
+        if let shared = sharedProposals {
+            return try await shared.add(publish, content, by: author, at: publishTime, projectNumber: projectNumber)
+        }
+        return try await write { db in
+            try self.refuseWithoutSpace()
+            let make = try self.draft(of: publish, by: author, at: publishTime, projectNumber: projectNumber)
+            return try ProposalTable.insert(make, content: content, of: publish.scope, now: make(0).createTime, db)
+        }
     }
 
     /// Drafts a proposal over the current version, under a number to be given.
@@ -46,8 +52,9 @@ extension TemplateStore {
         _ number: Int64, of scope: Scope, by person: Proposal.Person, allowsOwn: Bool
     ) async throws(StoreError) -> StoredVersion {
         defer { scheduleChanged() }
-        return try await proposalStorage.approve(
-            Candidate.Approval(scope: scope, number: number, by: person, allowsOwn: allowsOwn))
+        let approval = Candidate.Approval(scope: scope, number: number, by: person, allowsOwn: allowsOwn)
+        if let shared = sharedProposals { return try await shared.approve(approval) }
+        return try await commit(.approve(approval))
     }
 
     /// Ends an open proposal.
@@ -57,7 +64,22 @@ extension TemplateStore {
         _ number: Int64, of scope: Scope, by person: Proposal.Person, reason: String
     ) async throws(StoreError) {
         defer { scheduleChanged() }
-        try await proposalStorage.reject(number, of: scope, by: person, reason: reason)
+        if let shared = sharedProposals {
+            return try await shared.reject(number, of: scope, by: person, reason: reason)
+        }
+        try await write { db in
+            let now = self.configuration.now()
+            _ = try ProposalTable.open(number, of: scope, now: now, db)
+            let decision = Proposal.Decision(by: person, time: now, reason: reason)
+            try ProposalTable.decide(number, of: scope, .rejected, decision, db)
+        }
+    }
+
+    /// Notes the decision on an approved proposal whose version came by way of the log.
+    func approved(_ approval: Candidate.Approval, _ decision: Proposal.Decision) async throws(StoreError) {
+        let (number, scope) = (approval.number, approval.scope)
+        if let shared = sharedProposals { return try await shared.approved(number, of: scope, decision) }
+        try await write { db in try ProposalTable.decide(number, of: scope, .approved, decision, db) }
     }
 
     /// The open proposals of all scopes that publish themselves, as this store has them. Answered from memory while

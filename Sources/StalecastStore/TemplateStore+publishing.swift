@@ -68,7 +68,7 @@ extension TemplateStore {
         if let authority {
             defer { state.withLock { $0.leave() } }
             do throws(StoreError) {
-                let version = try await authority.commit(PendingVersion(candidate))
+                let version = try await authority.commit(candidate)
                 await decide(candidate, version)
                 return version
             } catch {
@@ -161,12 +161,11 @@ extension TemplateStore {
         let (metadata, previous) = (version.change.metadata, currentTemplates[version.change.scope]?.change.metadata)
         guard let previous, metadata.number > previous.number, metadata.updateTime < previous.updateTime else { return }
         log(
-            LogLine(
-                .warning, "a version has an earlier time than the one before it: was the clock put back?",
-                [
-                    "scope": "\(version.change.scope)", "version": "\(metadata.number)",
-                    "time": metadata.updateTime.description, "before": previous.updateTime.description,
-                ]))
+            .warning, "a version has an earlier time than the one before it: was the clock put back?",
+            [
+                "scope": "\(version.change.scope)", "version": "\(metadata.number)",
+                "time": metadata.updateTime.description, "before": previous.updateTime.description,
+            ])
     }
 
     /// A file that was removed or replaced takes commits as before, and the next start does not find them.
@@ -302,7 +301,7 @@ extension TemplateStore {
     /// A mark that cannot be written does not undo a commit: the version is durable, and must be acknowledged.
     func recordMark(_ head: CommitSequence) {
         do { try mark.write(.init(epoch: epoch, head: head)) } catch  where error.isNoSpace {
-            log(TemplateStore.LogLine(.warning, "high-water mark could not be written", ["error": "\(error)"]))
+            log(.warning, "high-water mark could not be written", ["error": "\(error)"])
         } catch {
             fail("the high-water mark could not be written: \(error)")
         }

@@ -110,7 +110,6 @@ extension TemplateStore {
 
     private func changeOnWriter(_ change: Candidate.ReleaseChange, _ db: Database) -> Result<Release, StoreError> {
         let scope = change.scope
-        var stage = CommitFault.Stage.beforeCommit
         do throws(StoreError) {
             if let refusal = state.withLock(\.refusal) { throw refusal }
             guard let former = release(of: scope), let version = currentTemplates[scope] else {
@@ -121,16 +120,10 @@ extension TemplateStore {
             let reaches = release.stagesTold > former.stagesTold
             let sequence = reaches ? head + 1 : head
             if reaches { try refuseWithoutSpace() }
-            do {
-                try db.beginTransaction(.immediate)
+            try transaction(db) { db in
                 try assertOnlyWriter(db)
                 if reaches { try db.run("UPDATE store SET head = ?", [Int64(sequence)]) }
                 try ReleaseTable.put(release, db)
-                stage = .committing
-                try db.commit()
-            } catch {
-                rollBack(db)
-                throw judge(error, at: stage)
             }
             releases.withLock { $0[scope] = release }
             if reaches {

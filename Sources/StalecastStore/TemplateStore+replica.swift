@@ -21,8 +21,8 @@ extension TemplateStore {
     /// Makes the version that would follow the replica's end; stores nothing. Times go forward within a scope.
     ///
     /// - Throws: as ``publish(_:)``, whose preconditions are checked against the replica.
-    package func draft(_ pending: PendingVersion) async throws(StoreError) -> PendingVersion.Draft {
-        let (candidate, scope) = (pending.candidate, pending.scope)
+    package func draft(_ candidate: Candidate) async throws(StoreError) -> Candidate.Draft {
+        let scope = candidate.scope
         if let refusal = state.withLock(\.refusal) { throw refusal }
         guard let projectNumber = projects.number(of: scope.project) else { throw .unknownProject(scope.project) }
         let (current, head) = currentTemplates.end(of: scope)
@@ -75,53 +75,38 @@ extension TemplateStore {
                 throw .readFailed("version \(version.change.version) of \(version.change.scope) in the log: \(error)")
             }
         }
-        let result: Result<Void, StoreError> = await withCheckedContinuation { [versions] continuation in
-            connection.inTurn { db in
-                let result = self.applyOnWriter(shared, versions, db)
-                continuation.resume(returning: result)
-                self.checkpointIfDue()
-            }
+        _ = try await transact { [versions] db in
+            (began: ContinuousClock.now, try self.append(shared, versions, db))
+        } committed: { began, applied in
+            self.note(.enough)
+            self.show(applied.arrivals, removed: applied.removed, took: ContinuousClock.now - began)
         }
-        try result.get()
     }
 
-    private func applyOnWriter(
+    private func append(
         _ shared: [SharedVersion], _ versions: [StoredVersion?], _ db: Database
-    ) -> Result<Void, StoreError> {
-        var stage = CommitFault.Stage.beforeCommit
-        let began = ContinuousClock.now
-        do {
-            if let refusal = state.withLock(\.refusal) { throw refusal }
-            try db.run("BEGIN IMMEDIATE TRANSACTION")
-            var (head, removed) = (currentTemplates.head, 0)
-            var ends = ReplicaEnds(of: self)
-            var arrivals: [Arrival] = []
-            for (shared, version) in zip(shared, versions) {
-                guard shared.change.sequence > head else {
-                    throw StoreError.unavailable("entry \(shared.change.sequence) of the log came again")
-                }
-                head = shared.change.sequence
-                // The log's order counts: the number of the version before is not compared.
-                if let version { _ = try VersionTable.append(version, after: nil, db) }
-                let now = configuration.now()
-                try ReplicaTable.note(shared, at: now, db)
-                let (arrival, changed) = ends.take(shared, version)
-                for release in changed { try ReleaseTable.put(release, db) }
-                arrivals.append(arrival)
-                guard version != nil else { continue }
-                removed += try retention.apply(
-                    to: shared.change.scope, now: trustedTime(now), limit: Self.removalsPerPublish, db)
+    ) throws -> (arrivals: [Arrival], removed: Int) {
+        var (head, removed) = (currentTemplates.head, 0)
+        var ends = ReplicaEnds(of: self)
+        var arrivals: [Arrival] = []
+        for (shared, version) in zip(shared, versions) {
+            guard shared.change.sequence > head else {
+                throw StoreError.unavailable("entry \(shared.change.sequence) of the log came again")
             }
-            try db.run("UPDATE store SET head = ?", [Int64(head)])
-            stage = .committing
-            try db.run("COMMIT TRANSACTION")
-            note(.enough)
-            show(arrivals, removed: removed, took: ContinuousClock.now - began)
-            return .success(())
-        } catch {
-            rollBack(db)
-            return .failure(judge(error, at: stage))
+            head = shared.change.sequence
+            // The log's order counts: the number of the version before is not compared.
+            if let version { _ = try VersionTable.append(version, after: nil, db) }
+            let now = configuration.now()
+            try ReplicaTable.note(shared, at: now, db)
+            let (arrival, changed) = ends.take(shared, version)
+            for release in changed { try ReleaseTable.put(release, db) }
+            arrivals.append(arrival)
+            guard version != nil else { continue }
+            removed += try retention.apply(
+                to: shared.change.scope, now: trustedTime(now), limit: Self.removalsPerPublish, db)
         }
+        try db.run("UPDATE store SET head = ?", [Int64(head)])
+        return (arrivals, removed)
     }
 
     private func show(_ arrivals: [Arrival], removed: Int, took: Duration) {
@@ -161,8 +146,6 @@ extension TemplateStore {
     }
 
     /// Version that a publish made; nil when the replica knows nothing of it, or no longer.
-    ///
-    /// - Throws: ``StoreError/readFailed(_:)``.
     package func made(by publish: String) async throws(StoreError) -> MadeVersion? {
         let found = try await read { db in try ReplicaTable.version(of: publish, db) }
         guard let (scope, number) = found else { return nil }
@@ -170,8 +153,6 @@ extension TemplateStore {
     }
 
     /// The lowest sequences that may be in the log but are not stored any more, and came here longer ago than `age`.
-    ///
-    /// - Throws: ``StoreError/readFailed(_:)``.
     package func removed(olderThan age: Duration, limit: Int) async throws(StoreError) -> [CommitSequence] {
         let now = configuration.now().microseconds
         let before = now.subtractingReportingOverflow(Int64(clamping: Int(age / .microseconds(1)))).partialValue
@@ -191,30 +172,23 @@ extension TemplateStore {
     /// Whether a data directory holds a replica that is whole; false as well where nothing can be read.
     package static func hasReplica(_ directory: String) -> Bool {
         let path = DataDirectory(directory).database
-        // A file that cannot be read is no replica; opening it tells why.
-        guard FileOperation.exists(path), let queue = try? DatabaseInspection.readOnlyQueue(path) else { return false }
-        // A state that cannot be read is no replica either.
-        let state = try? queue.unsafeRead { try ReplicaTable.exists($0) ? ReplicaTable.state($0) : nil }
+        guard FileOperation.exists(path) else { return false }
+        // A file or a state that cannot be read is no replica; opening it tells why.
+        let state = try? DatabaseInspection.read(path) { try ReplicaTable.exists($0) ? ReplicaTable.state($0) : nil }
         return state?.isWhole ?? false
     }
 
     /// Versions of every scope with their contents, in the order of their commits.
-    ///
-    /// - Throws: ``StoreError/readFailed(_:)``.
     package func versions(after sequence: CommitSequence, limit: Int) async throws(StoreError) -> [StoredVersion] {
         try await read { try VersionTable.versions(after: sequence, limit: limit, $0) }
     }
 
     /// Stored versions of all scopes.
-    ///
-    /// - Throws: ``StoreError/readFailed(_:)``.
     package func countVersions() async throws(StoreError) -> Int {
         try await read { try Int.fetchOne($0, sql: "SELECT count(*) FROM version") ?? 0 }
     }
 
     /// The first version whose content has more bytes; nil: there is none.
-    ///
-    /// - Throws: ``StoreError/readFailed(_:)``.
     package func version(largerThan bytes: Int) async throws(StoreError) -> (scope: Scope, number: VersionNumber)? {
         try await read { try VersionTable.version(largerThan: bytes, $0) }
     }
@@ -237,9 +211,9 @@ extension TemplateStore {
         guard case .approve(let approval) = candidate else { return }
         let decision = Proposal.Decision(by: approval.by, time: configuration.now(), version: version.version)
         do throws(StoreError) {
-            try await proposalStorage.approved(approval.number, of: version.scope, decision)
+            try await approved(approval, decision)
         } catch {
-            log(LogLine(.warning, "an approved proposal stays open", ["error": error.description]))
+            log(.warning, "an approved proposal stays open", ["error": error.description])
         }
     }
 }

@@ -7,7 +7,7 @@ extension TemplateStore {
     /// - Throws: ``StoreError/misconfigured(_:)`` for a store of its own that has versions, or for nothing where the
     ///   log cannot be asked.
     static func makeWay(
-        for replica: StoreConfiguration.Replica, _ directory: DataDirectory, _ log: (LogLine) -> Void
+        for replica: StoreConfiguration.Replica, _ directory: DataDirectory
     ) throws -> StoreConfiguration.Replica {
         guard FileOperation.exists(directory.database) else {
             guard replica.epoch != nil else {
@@ -17,9 +17,9 @@ extension TemplateStore {
         }
         try DatabaseInspection.recognise(directory.database)
         try DatabaseInspection.verify(directory.database)
-        let queue = try DatabaseInspection.readOnlyQueue(directory.database)
-        let (isReplica, (_, head)) = try queue.unsafeRead { (try ReplicaTable.exists($0), try identity($0)) }
-        try queue.close()
+        let (isReplica, (_, head)) = try DatabaseInspection.read(directory.database) {
+            (try ReplicaTable.exists($0), try identity($0))
+        }
         guard isReplica || head == 0 else {
             throw StoreError.misconfigured(
                 "\(directory.database) holds \(head) commits that are not of this cluster; put them into its log with "
@@ -32,7 +32,7 @@ extension TemplateStore {
     /// known to be a part of the log. One that is only behind the log goes on there.
     static func settleReplica(
         _ database: DatabasePool, _ mark: HighWaterMark, _ replica: StoreConfiguration.Replica,
-        _ directory: DataDirectory, _ log: (LogLine) -> Void
+        _ directory: DataDirectory, _ log: StoreLog
     ) throws -> (Epoch, CommitSequence) {
         try database.write(ReplicaTable.create)
         var (epoch, head) = try database.read(identity)
@@ -44,9 +44,8 @@ extension TemplateStore {
                 try FileOperation.remove(kept)
                 try database.unsafeRead { try $0.execute(sql: "VACUUM INTO ?", arguments: [kept]) }
                 log(
-                    LogLine(
-                        .warning, "the log has another history, the replica begins anew",
-                        ["old-epoch": "\(epoch)", "new-epoch": "\(wanted)", "kept": kept]))
+                    .warning, "the log has another history, the replica begins anew",
+                    ["old-epoch": "\(epoch)", "new-epoch": "\(wanted)", "kept": kept])
             }
             try database.write { try beginAnew(wanted, $0) }
             (epoch, head) = (wanted, 0)
@@ -69,28 +68,24 @@ extension TemplateStore {
     }
 
     /// A replica that is opened as a store of its own has a history of its own from here on.
-    static func leaveLog(_ database: DatabasePool, _ log: (LogLine) -> Void) throws -> Epoch {
+    static func leaveLog(_ database: DatabasePool, _ log: StoreLog) throws -> Epoch {
         let epoch = Epoch.random()
         try database.write { db in
             try NumberFloors.givenAway(db).write(db)
             try ReplicaTable.drop(db)
             try db.execute(sql: "UPDATE store SET epoch = ?", arguments: [epoch.description])
         }
-        log(LogLine(.warning, "the replica left its cluster, and has a new epoch", ["new-epoch": "\(epoch)"]))
+        log(.warning, "the replica left its cluster, and has a new epoch", ["new-epoch": "\(epoch)"])
         return epoch
     }
 
     /// Numbers that this store gave away, for the charter of a history that follows: by `project/namespace`; blocks.
-    ///
-    /// - Throws: ``StoreError/readFailed(_:)``.
     package func numbersGivenAway() throws(StoreError) -> NumberFloors {
-        do { return try database.read(NumberFloors.givenAway) } catch { throw .readFailed("\(error)") }
+        try readNow(NumberFloors.givenAway)
     }
 
     /// Floors of the numbers given away in other histories than the replica's, and the part of them that is above its
     /// own versions.
-    ///
-    /// - Throws: ``StoreError/readFailed(_:)``.
     package func floors() async throws(StoreError) -> (all: NumberFloors, above: NumberFloors) {
         try await read { (try NumberFloors.stored($0), try NumberFloors.aboveStored($0)) }
     }

@@ -15,24 +15,20 @@ extension TemplateStore {
 
     private func sweep(_ db: Database) {
         guard state.withLock({ $0.refusal == nil }) else { return }
-        var stage = CommitFault.Stage.beforeCommit
-        do {
-            try db.beginTransaction(.immediate)
-            var clock = state.withLock { $0.clock }
-            try clock.begin(db, retention, now: configuration.now())
-            state.withLock { [clock] in $0.clock = clock }
-            let now = trustedTime(configuration.now())
-            let removed = try retention.apply(to: nil, now: now, limit: Self.removalsPerSweep, db)
-            stage = .committing
-            try db.commit()
+        do throws(StoreError) {
+            let removed = try transaction(db) { db in
+                var clock = state.withLock { $0.clock }
+                try clock.begin(db, retention, now: configuration.now())
+                state.withLock { [clock] in $0.clock = clock }
+                let now = trustedTime(configuration.now())
+                return try retention.apply(to: nil, now: now, limit: Self.removalsPerSweep, db)
+            }
             state.withLock { $0.figures.removed += UInt64(removed) }
-            if removed > 0 { log(TemplateStore.LogLine(.info, "removed old versions", ["count": String(removed)])) }
+            if removed > 0 { log(.info, "removed old versions", ["count": String(removed)]) }
             checkpointIfDue()
             if removed == Self.removalsPerSweep { beginSweep() }
         } catch {
-            rollBack(db)
-            let verdict = judge(error, at: stage)
-            log(TemplateStore.LogLine(.warning, "old versions could not be removed", ["error": verdict.description]))
+            log(.warning, "old versions could not be removed", ["error": error.description])
         }
     }
 
@@ -42,9 +38,8 @@ extension TemplateStore {
         let (trusted, hasJumped) = state.withLock { $0.clock.read(now, retention) }
         if hasJumped {
             log(
-                TemplateStore.LogLine(
-                    .warning, "the clock moved by more than store.maxVersionAge, old versions are kept for now",
-                    ["now": now.description]))
+                .warning, "the clock moved by more than store.maxVersionAge, old versions are kept for now",
+                ["now": now.description])
         }
         return trusted
     }
@@ -85,7 +80,7 @@ extension TemplateStore {
 
     private func restoreBusyTimeout(_ db: Database) {
         do { try db.execute(sql: "PRAGMA busy_timeout = 5000") } catch {
-            log(TemplateStore.LogLine(.warning, "busy timeout could not be restored", ["error": "\(error)"]))
+            log(.warning, "busy timeout could not be restored", ["error": "\(error)"])
         }
     }
 
@@ -104,10 +99,7 @@ extension TemplateStore {
         case .broken, .unknown:
             fail("the write-ahead log could not be written back into the database: \(Self.cause(error))")
         case .passing:
-            log(
-                TemplateStore.LogLine(
-                    .warning, "write-ahead log not written back yet, it is tried again",
-                    ["error": Self.cause(error)]))
+            log(.warning, "write-ahead log not written back yet, it is tried again", ["error": Self.cause(error)])
         }
     }
 

@@ -28,10 +28,10 @@ package final class TemplateStore: Sendable {
     let proposalNotes = Mutex(ProposalNotes())
     /// The newest release of each scope. The writer is the only one to change it, after the commit.
     let releases: Mutex<[Scope: Release]>
-    let log: @Sendable (LogLine) -> Void
+    let log: StoreLog
     private let spaceQueue = DispatchQueue(label: "stalecast.store.space")
 
-    init(_ parts: Parts, configuration: StoreConfiguration, log: @escaping @Sendable (LogLine) -> Void) {
+    init(_ parts: Parts, configuration: StoreConfiguration, log: StoreLog) {
         self.configuration = configuration
         self.log = log
         epoch = parts.epoch
@@ -70,8 +70,9 @@ package final class TemplateStore: Sendable {
         }
     }
 
-    /// Storage of proposals: this store's own, unless they are shared.
-    var proposalStorage: any ProposalStorage { terms.withLock(\.proposals) ?? OwnProposals(store: self) }
+    /// Proposals of all nodes of a cluster; nil: this store keeps its own, and an approval and its version are one
+    /// transaction.
+    var sharedProposals: SharedProposals? { terms.withLock(\.proposals) }
 
     /// Makes the proposals, from now on, those of all nodes.
     package func share(_ proposals: SharedProposals) { terms.withLock { $0.proposals = proposals } }
@@ -141,7 +142,7 @@ package final class TemplateStore: Sendable {
             if !hasFailed { _ = try database.writeWithoutTransaction { try $0.checkpoint(.truncate) } }
             try database.close()
         } catch {
-            log(LogLine(.warning, "closing the database failed", ["error": "\(error)"]))
+            log(.warning, "closing the database failed", ["error": "\(error)"])
         }
         files.lock.release()
     }
@@ -162,7 +163,6 @@ package final class TemplateStore: Sendable {
 
     /// Something worth a log line. The store has no logger; the daemon turns these into its own.
     package struct LogLine: Sendable, Hashable {
-        /// Level of the line.
         package enum Level: Sendable, Hashable { case info, warning, error }
 
         package let level: Level
@@ -170,10 +170,6 @@ package final class TemplateStore: Sendable {
         package let message: String
         /// Details that vary, by metadata key.
         package let details: [String: String]
-
-        package init(_ level: Level, _ message: String, _ details: [String: String] = [:]) {
-            (self.level, self.message, self.details) = (level, message, details)
-        }
     }
 
     /// Counts since the store was opened.
@@ -207,5 +203,14 @@ package final class TemplateStore: Sendable {
             default: refused += 1
             }
         }
+    }
+}
+
+/// Takes the store's lines of log.
+struct StoreLog: Sendable {
+    let take: @Sendable (TemplateStore.LogLine) -> Void
+
+    func callAsFunction(_ level: TemplateStore.LogLine.Level, _ message: String, _ details: [String: String]) {
+        take(TemplateStore.LogLine(level: level, message: message, details: details))
     }
 }

@@ -14,7 +14,7 @@ enum VersionTable {
     /// The number of the scope's newest version; 0 when there is none. Never falls, whatever retention removes.
     static func latest(_ scope: Scope, _ db: Database) throws -> VersionNumber {
         let statement = try db.cachedStatement(sql: "SELECT latest FROM scope WHERE project = ? AND namespace = ?")
-        let latest = try Int64.fetchOne(statement, arguments: arguments(scope))
+        let latest = try Int64.fetchOne(statement, arguments: scope.arguments)
         return VersionNumber(clamping: latest ?? 0)
     }
 
@@ -27,16 +27,14 @@ enum VersionTable {
     private static func version(stored number: Int64, of scope: Scope, _ db: Database) throws -> StoredVersion? {
         try Row.fetchOne(
             db, sql: "SELECT \(metadataColumns), version.content \(ofScope) AND version.number = ?",
-            arguments: arguments(scope) + [number]
+            arguments: scope.arguments + [number]
         ).map { try storedVersion($0, of: scope) }
     }
 
     /// The newest version of every scope.
     static func allCurrent(_ db: Database) throws -> [StoredVersion] {
-        let scopes = try Row.fetchAll(db, sql: "SELECT project, namespace, latest FROM scope")
-        return try scopes.compactMap { row in
-            let scope = try Scope(project: ProjectID(row["project"]), namespace: Namespace(row["namespace"]))
-            return try version(stored: row["latest"], of: scope, db)
+        try Row.fetchAll(db, sql: "SELECT project, namespace, latest FROM scope").compactMap {
+            try version(stored: $0["latest"], of: $0.scope(), db)
         }
     }
 
@@ -44,7 +42,7 @@ enum VersionTable {
     static func recentChanges(of scope: Scope, limit: Int, _ db: Database) throws -> [TemplateChange] {
         let rows = try Row.fetchAll(
             db, sql: "SELECT \(metadataColumns) \(ofScope) ORDER BY version.number DESC LIMIT ?",
-            arguments: arguments(scope) + [limit])
+            arguments: scope.arguments + [limit])
         return try rows.reversed().map { try change($0, of: scope) }
     }
 
@@ -55,7 +53,7 @@ enum VersionTable {
         let first = try firstNumber(of: scope, after: sequence, db)
         let rows = try Row.fetchAll(
             db, sql: "SELECT \(metadataColumns) \(ofScope) AND version.number >= ? ORDER BY version.number LIMIT ?",
-            arguments: arguments(scope) + [first.rawValue, limit])
+            arguments: scope.arguments + [first.rawValue, limit])
         return try rows.map { try change($0, of: scope) }
     }
 
@@ -69,7 +67,7 @@ enum VersionTable {
         var (low, high): (Int64, Int64) = (1, try latest(scope, db).rawValue + 1)
         while low < high {
             let middle = low + (high - low) / 2
-            let found = try Int64.fetchOne(statement, arguments: arguments(scope) + [middle])
+            let found = try Int64.fetchOne(statement, arguments: scope.arguments + [middle])
             if found.map({ $0 <= Int64(clamping: sequence) }) == true { low = middle + 1 } else { high = middle }
         }
         return VersionNumber(clamping: low)
@@ -87,7 +85,7 @@ enum VersionTable {
                 SELECT \(metadataColumns) \(ofScope) AND version.number <= ?
                    AND version.updateTime >= ? AND version.updateTime <= ? ORDER BY version.number DESC LIMIT ?
                 """,
-            arguments: arguments(scope) + [
+            arguments: scope.arguments + [
                 newest, query.startTime?.microseconds ?? .min, end.map { $0.overflow ? .min : $0.partialValue } ?? .max,
                 size + 1,
             ])
@@ -107,7 +105,7 @@ enum VersionTable {
                     INSERT INTO scope (project, namespace, latest) VALUES (?1, ?2, ?3)
                     ON CONFLICT (project, namespace) DO UPDATE SET latest = excluded.latest
                         WHERE latest = coalesce(?4, latest) RETURNING id
-                    """), arguments: arguments(scope) + [version.version.rawValue, former?.rawValue])
+                    """), arguments: scope.arguments + [version.version.rawValue, former?.rawValue])
         guard let scopeID = row else { return false }
         let metadata = version.metadata
         let keys = version.change.changedKeys.map { JSONValue.array($0.map(JSONValue.string)).text() }
@@ -129,10 +127,7 @@ enum VersionTable {
             sql: "SELECT \(metadataColumns), version.content, scope.project, scope.namespace FROM version "
                 + "JOIN scope ON scope.id = version.scope WHERE version.sequence > ? ORDER BY version.sequence LIMIT ?",
             arguments: [Int64(clamping: sequence), limit]
-        ).map { row in
-            try storedVersion(
-                row, of: Scope(project: ProjectID(row["project"]), namespace: Namespace(row["namespace"])))
-        }
+        ).map { try storedVersion($0, of: $0.scope()) }
     }
 
     static func version(largerThan bytes: Int, _ db: Database) throws -> (scope: Scope, number: VersionNumber)? {
@@ -142,10 +137,7 @@ enum VersionTable {
                 + "JOIN scope ON scope.id = version.scope WHERE length(CAST(version.content AS BLOB)) > ? "
                 + "ORDER BY version.sequence LIMIT 1",
             arguments: [bytes]
-        ).map { row in
-            let scope = try Scope(project: ProjectID(row["project"]), namespace: Namespace(row["namespace"]))
-            return (scope, VersionNumber(clamping: row["number"] as Int64))
-        }
+        ).map { (try $0.scope(), $0.number("number")) }
     }
 
     /// Reads every version whole; throws at the first that cannot be.
@@ -155,15 +147,11 @@ enum VersionTable {
             sql: "SELECT \(metadataColumns), version.content, scope.project, scope.namespace FROM version "
                 + "JOIN scope ON scope.id = version.scope")
         while let row = try rows.next() {
-            let scope = try Scope(project: ProjectID(row["project"]), namespace: Namespace(row["namespace"]))
+            let scope = try row.scope()
             do { _ = try storedVersion(row, of: scope) } catch {
                 throw StoreError.damaged("version \(row["number"] as Int64) of \(scope) cannot be read: \(error)")
             }
         }
-    }
-
-    private static func arguments(_ scope: Scope) -> StatementArguments {
-        [scope.project.description, scope.namespace.description]
     }
 
     private static func storedVersion(_ row: Row, of scope: Scope) throws -> StoredVersion {
@@ -175,7 +163,7 @@ enum VersionTable {
     /// An enum value this program does not know reads as unspecified rather than making the version unreadable.
     private static func change(_ row: Row, of scope: Scope) throws -> TemplateChange {
         let metadata = VersionMetadata(
-            number: VersionNumber(clamping: row["number"] as Int64),
+            number: row.number("number"),
             updateTime: Timestamp(microseconds: row["updateTime"]),
             updateUser: UpdateUser(name: row["userName"], email: row["userEmail"], imageURL: row["userImage"]),
             description: row["description"], updateOrigin: UpdateOrigin(rawValue: row["origin"]) ?? .unspecified,
@@ -194,4 +182,22 @@ extension Database {
     func run(_ sql: String, _ arguments: StatementArguments = StatementArguments()) throws {
         try cachedStatement(sql: sql).execute(arguments: arguments)
     }
+}
+
+extension Row {
+    /// Scope in the columns `project` and `namespace`.
+    func scope() throws -> Scope {
+        try Scope(project: ProjectID(self["project"]), namespace: Namespace(self["namespace"]))
+    }
+
+    /// JSON in the column `record`.
+    func record() throws -> JSONValue { try JSONValue.parse((self["record"] as String).utf8) }
+
+    /// Version's number in a column; stores made before numbers were limited may hold higher ones.
+    func number(_ column: String) -> VersionNumber { VersionNumber(clamping: self[column] as Int64) }
+}
+
+extension Scope {
+    /// Values of `project` and `namespace`.
+    var arguments: StatementArguments { [project.description, namespace.description] }
 }

@@ -15,7 +15,7 @@ struct IdempotencyTests {
 
         init(_ error: StoreError) { self.error = error }
 
-        func commit(_ pending: PendingVersion) async throws(StoreError) -> StoredVersion {
+        func commit(_ pending: Candidate) async throws(StoreError) -> StoredVersion {
             keys.withLock { $0.append(pending.idempotencyKey) }
             throw error
         }

@@ -29,7 +29,7 @@ import Testing
             store.setAuthority(self)
         }
 
-        func commit(_ pending: PendingVersion) async throws(StoreError) -> StoredVersion {
+        func commit(_ pending: Candidate) async throws(StoreError) -> StoredVersion {
             switch try await store.draft(pending) {
             case .isCurrent(let version): return version
             case .next(let version, let releases):

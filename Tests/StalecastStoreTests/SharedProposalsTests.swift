@@ -52,7 +52,7 @@ import Testing
 
         func end() { task.cancel() }
 
-        func commit(_ pending: PendingVersion) async throws(StoreError) -> StoredVersion {
+        func commit(_ pending: Candidate) async throws(StoreError) -> StoredVersion {
             guard case .next(let version, let releases) = try await store.draft(pending) else {
                 throw .unavailable("no version")
             }

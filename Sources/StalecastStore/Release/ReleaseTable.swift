@@ -20,7 +20,7 @@ enum ReleaseTable {
     static func page(of scope: Scope, limit: Int, _ db: Database) throws -> [Release] {
         try read(
             "SELECT record FROM release WHERE project = ? AND namespace = ? ORDER BY number DESC LIMIT ?", db,
-            [scope.project.description, scope.namespace.description, limit])
+            scope.arguments + [limit])
     }
 
     private static func read(_ sql: String, _ db: Database, _ arguments: StatementArguments = []) throws -> [Release] {
