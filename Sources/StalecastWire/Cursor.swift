@@ -36,25 +36,15 @@ package struct Cursor: Hashable, Sendable, CustomStringConvertible {
 
     /// nil unless `text` is exactly what `description` prints: no sign, no leading zero.
     package init?(_ text: some StringProtocol) {
-        guard text.utf8.count <= 64, let dot = text.firstIndex(of: "."),
-            let epoch = Epoch(String(text[..<dot])),
-            let sequence = Self.canonicalNumber(text[text.index(after: dot)...].utf8)
+        guard text.utf8.count <= 64, let dot = text.firstIndex(of: "."), let epoch = Epoch(String(text[..<dot]))
+        else { return nil }
+        let digits = text[text.index(after: dot)...]
+        // Swift reads a sign and leading zeros too.
+        guard let first = digits.utf8.first, (0x31...0x39).contains(first) || digits.utf8.elementsEqual("0".utf8),
+            let sequence = CommitSequence(digits)
         else { return nil }
         self.init(epoch: epoch, sequence: sequence)
     }
 
     package var description: String { "\(epoch).\(sequence)" }
-
-    private static func canonicalNumber(_ digits: some Collection<UInt8>) -> UInt64? {
-        guard let first = digits.first, digits.count == 1 || first != 0x30 else { return nil }
-        var value: UInt64 = 0
-        for digit in digits {
-            guard (0x30...0x39).contains(digit) else { return nil }
-            let (product, overflow) = value.multipliedReportingOverflow(by: 10)
-            let (sum, carry) = product.addingReportingOverflow(UInt64(digit - 0x30))
-            if overflow || carry { return nil }
-            value = sum
-        }
-        return value
-    }
 }

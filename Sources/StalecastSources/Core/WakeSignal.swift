@@ -23,6 +23,7 @@ final class WakeSignal: Sendable {
     /// Waits for a ring, at most `limit`, or until the task is cancelled.
     func wait(atMost limit: Duration) async {
         await withTaskGroup(of: Void.self) { group in
+            // An `AsyncStream` would not do: it ends for good when a task that waits for it is cancelled, as here each time.
             group.addTask { await self.wait() }
             group.addTask { try? await Task.sleep(for: limit) }  // cancelled: the bell rang
             await group.next()

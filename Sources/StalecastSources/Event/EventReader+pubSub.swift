@@ -8,9 +8,9 @@ extension EventReader {
         message["messageId"] != nil || message["message_id"] != nil
     }
 
-    static func pubSub(_ body: JSONObject, _ message: JSONObject) throws(SourceEvent.Problem) -> SourceEvent {
+    static func pubSub(_ body: JSONObject, _ message: JSONObject) throws(Problem) -> SourceEvent {
         guard let id = (message["messageId"] ?? message["message_id"])?.identifier else {
-            throw SourceEvent.Problem("message.messageId must be a string.")
+            throw Problem("message.messageId must be a string.")
         }
         let subscription = body["subscription"]?.string ?? ""
         var event = SourceEvent(form: .pubSub, id: id, sender: String(subscription.prefix(512)))
@@ -26,10 +26,10 @@ extension EventReader {
     }
 
     /// nil for no data, and for data that is not JSON: the message then only says "look".
-    private static func pubSubData(_ value: JSONValue?) throws(SourceEvent.Problem) -> JSONValue? {
+    private static func pubSubData(_ value: JSONValue?) throws(Problem) -> JSONValue? {
         guard let value, !value.isNull else { return nil }
         guard let text = value.string, let bytes = Data(base64Encoded: text) else {
-            throw SourceEvent.Problem("message.data must be base64.")
+            throw Problem("message.data must be base64.")
         }
         return JSONValue.ifValid(bytes)  // a publisher may send anything
     }

@@ -3,6 +3,8 @@ import StalecastWire
 /// Recognises the forms in which change events travel over HTTP, and reads what they say. The forms are told apart by
 /// headers first (CloudEvents' HTTP binding), then by the shape of the body.
 package enum EventReader {
+    package typealias Problem = SourceEvent.Problem
+
     /// Most events of a batch. Control's limit of 64 KiB is reached earlier in practice.
     package static let maxBatch = 512
 
@@ -11,9 +13,7 @@ package enum EventReader {
     ///   - body: as received, inflated.
     /// - Returns: the events in order; empty only for an empty batch.
     /// - Throws: ``SourceEvent/Problem`` for what claims to be an event of some form and is not.
-    package static func events(
-        headers: [String: String], body: [UInt8]
-    ) throws(SourceEvent.Problem) -> [SourceEvent] {
+    package static func events(headers: [String: String], body: [UInt8]) throws(Problem) -> [SourceEvent] {
         let type = mediaType(headers["content-type"])
         if type.hasPrefix("application/cloudevents-batch") { return try batch(type, body) }
         if type.hasPrefix("application/cloudevents") {
@@ -26,21 +26,17 @@ package enum EventReader {
         return [try uncovered(type, body)]
     }
 
-    private static func batch(_ type: String, _ body: [UInt8]) throws(SourceEvent.Problem) -> [SourceEvent] {
+    private static func batch(_ type: String, _ body: [UInt8]) throws(Problem) -> [SourceEvent] {
         try requireJSON(type, "application/cloudevents-batch+json")
-        guard let elements = try json(body).array else {
-            throw SourceEvent.Problem("A batch of CloudEvents is a JSON array.")
-        }
+        guard let elements = try json(body).array else { throw Problem("A batch of CloudEvents is a JSON array.") }
         guard elements.count <= maxBatch else {
-            throw SourceEvent.Problem("A batch has at most \(maxBatch) events; this one has \(elements.count).")
+            throw Problem("A batch has at most \(maxBatch) events; this one has \(elements.count).")
         }
-        var events: [SourceEvent] = []
-        for element in elements { events.append(try cloudEvent(structured: element)) }
-        return events
+        return try elements.map(cloudEvent(structured:))
     }
 
     /// Reads an event without CloudEvents' headers, which only its body can identify.
-    private static func uncovered(_ type: String, _ body: [UInt8]) throws(SourceEvent.Problem) -> SourceEvent {
+    private static func uncovered(_ type: String, _ body: [UInt8]) throws(Problem) -> SourceEvent {
         guard isJSON(type) || type.isEmpty else { return SourceEvent(form: .plain) }
         guard let document = try optionalJSON(body), let object = document.object else {
             return SourceEvent(form: .plain)
@@ -59,14 +55,13 @@ package enum EventReader {
         return body["context"]?["eventId"] != nil || body["eventId"] != nil
     }
 
-    private static func cloudFunction(_ body: JSONObject) throws(SourceEvent.Problem) -> SourceEvent {
+    private static func cloudFunction(_ body: JSONObject) throws(Problem) -> SourceEvent {
         let context = body["context"]?.object ?? body
         guard let id = context["eventId"]?.identifier else {
-            throw SourceEvent.Problem(
-                "context.eventId must be a string of at most \(JSONValue.maxIdentifierBytes) bytes.")
+            throw Problem("context.eventId must be a string of at most \(JSONValue.maxIdentifierBytes) bytes.")
         }
         guard let type = context["eventType"]?.string, !type.isEmpty else {
-            throw SourceEvent.Problem("context.eventType must be a string.")
+            throw Problem("context.eventType must be a string.")
         }
         let resource = context["resource"]?.string ?? context["resource"]?["name"]?.string ?? ""
         var event = SourceEvent(form: .cloudFunction, id: id, sender: String(resource.prefix(512)))
@@ -100,21 +95,21 @@ package enum EventReader {
         type == "application/json" || type == "text/json" || type.hasSuffix("+json")
     }
 
-    private static func requireJSON(_ type: String, _ wanted: String) throws(SourceEvent.Problem) {
+    private static func requireJSON(_ type: String, _ wanted: String) throws(Problem) {
         if type == wanted { return }
-        throw SourceEvent.Problem("CloudEvents are read as JSON here: send them as \(wanted).", status: 415)
+        throw Problem("CloudEvents are read as JSON here: send them as \(wanted).", status: 415)
     }
 
     // MARK: Bodies
 
-    static func json(_ body: [UInt8]) throws(SourceEvent.Problem) -> JSONValue {
+    static func json(_ body: [UInt8]) throws(Problem) -> JSONValue {
         do { return try JSONValue.parse(body) } catch {
-            throw SourceEvent.Problem("The body is not JSON: \(error.description).")
+            throw Problem("The body is not JSON: \(error.description).")
         }
     }
 
     /// nil for an empty body.
-    private static func optionalJSON(_ body: [UInt8]) throws(SourceEvent.Problem) -> JSONValue? {
+    private static func optionalJSON(_ body: [UInt8]) throws(Problem) -> JSONValue? {
         body.isEmpty ? nil : try json(body)
     }
 }

@@ -4,7 +4,7 @@ import Synchronization
 /// The events that were taken lately, so that a redelivery does not make a source look again. Bounded: the newest
 /// ``capacity`` are remembered, each for ``lifetime``; what was forgotten costs one look.
 package final class RecentEvents: Sendable {
-    /// Events remembered. Default 4096, 16 bytes and some each.
+    /// Events remembered. Default 4096, 32 bytes and some each.
     private let capacity: Int
     /// Default 1 h; at-least-once senders retry sooner, and an id that is used twice must not be deaf for ever.
     private let lifetime: Duration
@@ -24,17 +24,8 @@ package final class RecentEvents: Sendable {
         }
     }
 
-    /// Half a SHA-256, because an id may be long, and an attacker may choose ids that collide.
-    private struct Digest: Hashable {
-        let high: UInt64
-        let low: UInt64
-
-        init(_ text: String) {
-            let digest = Array(SHA256.hash(data: Array(text.utf8)))
-            high = digest[0..<8].reduce(0) { $0 << 8 | UInt64($1) }
-            low = digest[8..<16].reduce(0) { $0 << 8 | UInt64($1) }
-        }
-    }
+    /// An id may be long, and an attacker may choose ids that collide.
+    private typealias Digest = SHA256.Digest
 
     package init(capacity: Int = 4096, lifetime: Duration = .seconds(3600)) {
         precondition(capacity > 0, "remembering nothing would look at every redelivery")
@@ -45,7 +36,7 @@ package final class RecentEvents: Sendable {
     /// Remembers the event. False when it was taken before.
     package func take(sender: String, id: String, now: ContinuousClock.Instant = .now) -> Bool {
         // The length keeps ("a", "bc") and ("ab", "c") apart.
-        let digest = Digest("\(sender.utf8.count):\(sender)\(id)")
+        let digest = SHA256.hash(data: Array("\(sender.utf8.count):\(sender)\(id)".utf8))
         return state.withLock { state in
             if let before = state.takenAt[digest], now - before < lifetime { return false }
             if state.takenAt.updateValue(now, forKey: digest) == nil { state.append(digest, capacity) }

@@ -138,7 +138,6 @@ package final class TriggerService: Sendable {
 
     /// Counts of posts and events by their end.
     package struct Figures: Sendable, Hashable {
-        /// Events by result.
         package fileprivate(set) var events: [Receipt.Result: Int] = [:]
         /// Posts without a good credential.
         package fileprivate(set) var unauthenticated = 0

@@ -1,6 +1,7 @@
 import Dispatch
 import Glibc
 import StalecastOutbound
+import StalecastStore
 import StalecastTemplate
 package import StalecastWire
 
@@ -37,7 +38,8 @@ struct FileReading: Sendable {
         watched.add(walk)
         guard let target = walk.target, Self.isDirectory(target) else { return watched }
         watched.add(whole: target)
-        for name in Self.names(in: target) ?? [] { watched.add(PathWalk("\(target)/\(name)")) }
+        // A directory that cannot be listed is watched, and reported by the read.
+        for name in (try? Self.names(in: target)) ?? [] { watched.add(PathWalk("\(target)/\(name)")) }
         return watched
     }
 
@@ -46,18 +48,17 @@ struct FileReading: Sendable {
         guard Self.isDirectory(path) else {
             return Inventory(stamps: [try Stamp(of: path, name: path)], isDirectory: false)
         }
-        guard let names = Self.names(in: path) else {
-            throw OriginProblem(.unreadable, "\(path) cannot be listed: \(String(cString: strerror(errno)))")
+        let names: [String]
+        do { names = try Self.names(in: path) } catch {
+            throw OriginProblem(.unreadable, "\(path) cannot be listed: \(String(cString: strerror(error.code)))")
         }
         guard !names.isEmpty else {
             throw OriginProblem(.notFound, "\(path) holds no file that ends with .json, .yaml or .yml")
         }
-        var stamps: [Stamp] = []
-        for name in names { stamps.append(try Stamp(of: "\(path)/\(name)", name: name)) }
+        let stamps = try names.map { name throws(OriginProblem) in try Stamp(of: "\(path)/\(name)", name: name) }
         return Inventory(stamps: stamps, isDirectory: true)
     }
 
-    /// - Throws: ``OriginProblem``.
     func read(_ inventory: Inventory) throws(OriginProblem) -> OriginContent {
         guard inventory.bytes <= maxBytes else { throw tooLarge(path) }
         guard inventory.isDirectory else {
@@ -117,20 +118,9 @@ struct FileReading: Sendable {
         extensions.contains { name.hasSuffix(".\($0)") } && !name.hasPrefix(".") && !name.hasPrefix("#")
     }
 
-    /// Sorted. nil when it cannot be listed.
-    private static func names(in directory: String) -> [String]? {
-        guard let nameOffset = MemoryLayout<dirent>.offset(of: \.d_name), let listing = opendir(directory) else {
-            return nil
-        }
-        defer { closedir(listing) }
-        var names: [String] = []
-        while let entry = readdir(listing) {
-            // In place: an entry ends with its name, and a copy of the whole type would read beyond it.
-            let name = String(
-                cString: UnsafeRawPointer(entry).advanced(by: nameOffset).assumingMemoryBound(to: CChar.self))
-            if isTemplate(name) { names.append(name) }
-        }
-        return names.sorted()
+    /// Templates in a directory, sorted.
+    private static func names(in directory: String) throws(FileOperation.Failure) -> [String] {
+        try FileOperation.names(in: directory).filter(isTemplate).sorted()
     }
 
     /// Facts that tell, without reading it, that a file is another one, or was written to.
