@@ -30,12 +30,9 @@ package struct ClusterFigures: Sendable {
         case watch
     }
 
-    /// Result of looks at the log's head.
-    package enum Check: String, Sendable, CaseIterable { case current, behind, unanswered }
-
     package var appends: [Append: Int] = [:]
     package var failures: [Failure: Int] = [:]
-    package var checks: [Check: Int] = [:]
+    package var checks: [HeadChecks.Answer: Int] = [:]
     /// Publishes that were answered "outcome unknown", by their later outcome; nil where it was never learnt.
     package var unknownPublishes = 0
     package var resolved: [Bool?: Int] = [:]
@@ -60,16 +57,5 @@ package struct ClusterFigures: Sendable {
             case .failure: .denied
             }
         appends[outcome, default: 0] += 1
-    }
-}
-
-extension ClusterFigures.Check {
-    init(_ answer: HeadChecks.Answer) {
-        self =
-            switch answer {
-            case .current: .current
-            case .behind: .behind
-            case .none: .unanswered
-            }
     }
 }

@@ -250,10 +250,10 @@ package actor ClusterNode {
             answer = try await log.isCurrent(follower.head, under: logMetadata) ? .current : .behind
             reached()
         } catch {
-            answer = .none
+            answer = .unanswered
             missed(error)
         }
-        figures.checks[ClusterFigures.Check(answer), default: 0] += 1
+        figures.checks[answer, default: 0] += 1
         perform(looks.checks.answered(answer, now: now()))
     }
 

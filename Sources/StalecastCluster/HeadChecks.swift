@@ -14,10 +14,8 @@ package struct HeadChecks: Sendable {
         case catchUp([Ticket])
     }
 
-    package enum Answer: Sendable, Hashable {
-        case current, behind
-        case none
-    }
+    /// Result of a look at the log's head.
+    package enum Answer: String, Sendable, CaseIterable { case current, behind, unanswered }
 
     private let spacing: Duration
     private var lastBegan: Duration?
@@ -48,7 +46,7 @@ package struct HeadChecks: Sendable {
             switch answer {
             case .current: .release(answered, isVerified: true)
             case .behind: .catchUp(answered)
-            case .none: .release(answered, isVerified: false)
+            case .unanswered: .release(answered, isVerified: false)
             }
         return [outcome] + (next(now).map { [$0] } ?? [])
     }

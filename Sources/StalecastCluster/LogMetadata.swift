@@ -107,9 +107,8 @@ package struct LogMetadata: Sendable, Hashable {
 
     /// Random text that the log renews with each value it stores. Without it a value after a restore could equal an
     /// earlier one, with the same revision and rules.
-    package var stamp: String {
-        get { document["stamp"]?.string ?? "" }
-        set { document["stamp"] = .string(newValue) }
+    package mutating func renewStamp(_ text: String = PublishID.random().description) {
+        document["stamp"] = .string(text)
     }
 
     /// Whether an operator is changing something; no node appends meanwhile.

@@ -68,28 +68,26 @@ package final class EtcdClient: Sendable {
     /// - Parameter lifetime: whole seconds; etcd's least is 2 s.
     /// - Returns: the lease's id.
     package func grantLease(_ lifetime: Duration) async throws(EtcdFailure) -> Int64 {
-        var request = ProtobufWriter()
-        request.number(1, Int64(lifetime / .seconds(1)))
-        return try await call("/etcdserverpb.Lease/LeaseGrant", request.bytes, for: .lease) {
-            (bytes) throws(ProtobufError) in
-            try Self.number(2, in: bytes)
-        }
+        try await lease("Grant", Int64(lifetime / .seconds(1)), field: 2)
     }
 
     /// - Returns: seconds it has again; 0: there is no such lease any more.
     package func renewLease(_ id: Int64) async throws(EtcdFailure) -> Int64 {
-        var request = ProtobufWriter()
-        request.number(1, id)
-        let path = "/etcdserverpb.Lease/LeaseKeepAlive"
-        return try await call(path, request.bytes, for: .lease) { (bytes) throws(ProtobufError) in
-            try Self.number(3, in: bytes)
-        }
+        try await lease("KeepAlive", id, field: 3)
     }
 
-    package func revokeLease(_ id: Int64) async throws(EtcdFailure) {
+    package func revokeLease(_ id: Int64) async throws(EtcdFailure) { _ = try await lease("Revoke", id, field: 0) }
+
+    /// - Parameter field: of the answer, which is a number.
+    private func lease(_ method: String, _ number: Int64, field: UInt64) async throws(EtcdFailure) -> Int64 {
         var request = ProtobufWriter()
-        request.number(1, id)
-        try await call("/etcdserverpb.Lease/LeaseRevoke", request.bytes, for: .lease) { _ in }
+        request.number(1, number)
+        return try await call("/etcdserverpb.Lease/Lease\(method)", request.bytes, for: .lease) {
+            (bytes) throws(ProtobufError) in
+            var found: Int64 = 0
+            try ProtobufReader.each(bytes[...]) { if $0 == field { found = $1.int64 } }
+            return found
+        }
     }
 
     /// Status of one member, by its place in the configuration, over a connection of its own.
@@ -223,12 +221,6 @@ package final class EtcdClient: Sendable {
         _ bytes: [UInt8], _ read: ([UInt8]) throws(ProtobufError) -> Answer
     ) throws(EtcdFailure) -> Answer {
         do throws(ProtobufError) { return try read(bytes) } catch { throw .malformed(error.description) }
-    }
-
-    private static func number(_ wanted: UInt64, in bytes: [UInt8]) throws(ProtobufError) -> Int64 {
-        var found: Int64 = 0
-        try ProtobufReader.each(bytes[...]) { field, value in if field == wanted { found = value.int64 } }
-        return found
     }
 
     private func moveOn(from turn: Int) {

@@ -25,8 +25,7 @@ package struct EtcdFounding: Sendable {
     /// Makes the log metadata and the head the log, from now on.
     package func found(_ logMetadata: LogMetadata, head: LogHead) async throws(LogError) {
         var logMetadata = logMetadata
-        var random = SystemRandomNumberGenerator()
-        logMetadata.stamp = PublishID.random(using: &random).description
+        logMetadata.renewStamp()
         try await log.unlessFounded(
             [
                 .put(log.headKey, Array(head.description.utf8)), .put(log.logMetadataKey, logMetadata.encoded),
@@ -42,8 +41,7 @@ extension EtcdLog {
     ///
     /// - Throws: also when there is a log already.
     package func beginFounding() async throws(LogError) -> EtcdFounding {
-        var random = SystemRandomNumberGenerator()
-        let turn = Array(PublishID.random(using: &random).description.utf8)
+        let turn = Array(PublishID.random().description.utf8)
         try await unlessFounded([
             .delete(range(from: 0)), .delete(EtcdRange(headKey)), .delete(EtcdRange(contentKeys, to: contentsEnd)),
             .put(turnKey, turn),
@@ -53,13 +51,10 @@ extension EtcdLog {
 
     fileprivate var turnKey: String { prefix + "/founding" }
 
-    fileprivate func unlessFounded(
-        _ operations: [EtcdOperation], if more: [EtcdCompare] = []
-    ) async throws(LogError) {
-        let compares = [EtcdCompare.createRevision(EtcdRange(logMetadataKey), 0)] + more
+    fileprivate func unlessFounded(_ operations: [EtcdOperation], if more: [EtcdCompare] = []) async throws(LogError) {
         let result = try await transact(
-            EtcdTransaction(if: compares, then: operations, otherwise: [.range(EtcdRange(logMetadataKey))]),
-            for: .append)
+            if: [.createRevision(EtcdRange(logMetadataKey), 0)] + more, then: operations,
+            otherwise: [.range(EtcdRange(logMetadataKey))], for: .append)
         if result.succeeded { return }
         guard result.found.first?.isEmpty ?? false else {
             throw .unreadable("there is a log already under \(prefix)")

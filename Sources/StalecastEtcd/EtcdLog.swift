@@ -42,17 +42,15 @@ package final class EtcdLog: SharedLog {
     package func page(after sequence: CommitSequence, limit: Int) async throws(LogError) -> LogPage {
         guard sequence < .max else { throw .unreadable("no sequence follows \(sequence)") }
         let found = try await transact(
-            EtcdTransaction(then: [
+            then: [
                 .range(EtcdRange(logMetadataKey)), .range(EtcdRange(headKey)),
                 .range(range(from: sequence + 1, limit: limit)),
-            ]), for: .read
+            ], for: .read
         ).found
         guard found.count == 3, let logMetadata = try logMetadata(found[0]), let head = try head(found[1]) else {
             throw .unreadable("there is no log under \(prefix)")
         }
-        var entries: [LogEntry] = []
-        for keyValue in found[2] { entries.append(try entry(keyValue)) }
-        return LogPage(logMetadata: logMetadata, head: head, entries: entries)
+        return LogPage(logMetadata: logMetadata, head: head, entries: try found[2].map(entry))
     }
 
     package func append(
@@ -77,13 +75,11 @@ package final class EtcdLog: SharedLog {
             asked.append(.range(assignment))
         }
         let result = try await transact(
-            EtcdTransaction(
-                if: compares,
-                then: [
-                    .put(key(entry.sequence), entry.encoded),
-                    .put(headKey, Array(LogHead(of: entry).description.utf8)),
-                ],
-                otherwise: asked), for: .append)
+            if: compares,
+            then: [
+                .put(key(entry.sequence), entry.encoded), .put(headKey, Array(LogHead(of: entry).description.utf8)),
+            ],
+            otherwise: asked, for: .append)
         if result.succeeded { return .committed }
         let outcome = try outcome(result.found, under: logMetadata)
         guard case .elsewhere(entry.previous) = outcome, let owner else { return outcome }
@@ -100,13 +96,12 @@ package final class EtcdLog: SharedLog {
 
     package func isCurrent(_ head: LogHead, under logMetadata: LogMetadata) async throws(LogError) -> Bool {
         // Its read makes a transaction that changes nothing wait for the log's end.
-        try await transact(
-            EtcdTransaction(
-                if: [
-                    .value(headKey, Array(head.description.utf8)), .value(logMetadataKey, logMetadata.encoded),
-                    .modRevision(logMetadataKey, logMetadata.revision),
-                ], then: [.range(EtcdRange(headKey, keysOnly: true))],
-                otherwise: [.range(EtcdRange(headKey, keysOnly: true))]), for: .check
+        let read = [EtcdOperation.range(EtcdRange(headKey, keysOnly: true))]
+        return try await transact(
+            if: [
+                .value(headKey, Array(head.description.utf8)), .value(logMetadataKey, logMetadata.encoded),
+                .modRevision(logMetadataKey, logMetadata.revision),
+            ], then: read, otherwise: read, for: .check
         ).succeeded
     }
 
@@ -114,8 +109,7 @@ package final class EtcdLog: SharedLog {
         -> LogMetadata
     {
         var new = new
-        var random = SystemRandomNumberGenerator()
-        new.stamp = PublishID.random(using: &random).description
+        new.renewStamp()
         var compares: [EtcdCompare]
         var puts: [EtcdOperation] = [.put(logMetadataKey, new.encoded)]
         if let old {
@@ -129,8 +123,7 @@ package final class EtcdLog: SharedLog {
         }
         if let head { compares.append(.value(headKey, Array(head.description.utf8))) }
         let result = try await transact(
-            EtcdTransaction(if: compares, then: puts, otherwise: [.range(EtcdRange(logMetadataKey))]), for: .logMetadata
-        )
+            if: compares, then: puts, otherwise: [.range(EtcdRange(logMetadataKey))], for: .logMetadata)
         if result.succeeded { return try LogMetadata(new.encoded, revision: result.revision) }
         guard let found = result.found.first, let logMetadata = try logMetadata(found) else {
             throw .unreadable("under \(prefix) there are keys, but no charter")
@@ -142,17 +135,15 @@ package final class EtcdLog: SharedLog {
         _ sequences: [CommitSequence], under old: LogMetadata, to new: LogMetadata
     ) async throws(LogError) -> Bool {
         if sequences.isEmpty { return false }
-        let there = try await transact(
-            EtcdTransaction(then: sequences.map { .range(EtcdRange(key($0), keysOnly: true)) }), for: .prune)
+        let there = try await transact(then: sequences.map { .range(EtcdRange(key($0), keysOnly: true)) }, for: .prune)
         let keys = Set(there.found.joined().map { String(decoding: $0.key, as: UTF8.self) })
         let removed = sequences.map(key).filter(keys.contains)
         if removed.isEmpty { return true }
-        var (new, random) = (new, SystemRandomNumberGenerator())
-        new.stamp = PublishID.random(using: &random).description
+        var new = new
+        new.renewStamp()
         return try await transact(
-            EtcdTransaction(
-                if: [.value(logMetadataKey, old.encoded), .modRevision(logMetadataKey, old.revision)],
-                then: [.put(logMetadataKey, new.encoded)] + removed.map { .delete(EtcdRange($0)) }), for: .prune
+            if: [.value(logMetadataKey, old.encoded), .modRevision(logMetadataKey, old.revision)],
+            then: [.put(logMetadataKey, new.encoded)] + removed.map { .delete(EtcdRange($0)) }, for: .prune
         ).succeeded
     }
 
@@ -172,10 +163,9 @@ package final class EtcdLog: SharedLog {
 
     package func store(_ chunks: [[UInt8]], of content: ContentKey) async throws(LogError) {
         for (number, chunk) in chunks.enumerated() {
-            _ = try await transact(EtcdTransaction(then: [.put(chunkKey(content, number), chunk)]), for: .content)
+            _ = try await transact(then: [.put(chunkKey(content, number), chunk)], for: .content)
         }
-        _ = try await transact(
-            EtcdTransaction(then: [.put(manifestKey(content), Array(String(content.chunks).utf8))]), for: .content)
+        _ = try await transact(then: [.put(manifestKey(content), Array(String(content.chunks).utf8))], for: .content)
     }
 
     package func content(of entry: LogEntry) async throws(LogError) -> [UInt8] {
@@ -186,7 +176,7 @@ package final class EtcdLog: SharedLog {
             var chunks: [[UInt8]] = []
             for number in 0..<content.chunks {
                 let found = try await transact(
-                    EtcdTransaction(then: [.range(EtcdRange(chunkKey(content, number)))]), for: .content
+                    then: [.range(EtcdRange(chunkKey(content, number)))], for: .content
                 ).found.first?.first
                 guard let found else { throw .unreadable("a piece of the content of \(entry.sequence) is missing") }
                 chunks.append(found.value)
@@ -203,16 +193,14 @@ package final class EtcdLog: SharedLog {
         var start: String? = contentKeys
         while let from = start {
             let range = EtcdRange(from, to: contentsEnd, limit: Self.contentPage, keysOnly: true)
-            let page = try await transact(EtcdTransaction(then: [.range(range)]), for: .content).found.first ?? []
+            let page = try await transact(then: [.range(range)], for: .content).found.first ?? []
             for keyValue in page {
                 let name = String(decoding: keyValue.key.dropFirst(contentKeys.utf8.count), as: UTF8.self)
                 let parts = name.split(separator: "/", omittingEmptySubsequences: false)
                 // Keys that are no pieces stay.
                 if parts.count == 2 { found[String(parts[0]), default: [:]][String(parts[1])] = keyValue.modRevision }
             }
-            // The least key after the last one.
-            start =
-                page.count < Self.contentPage ? nil : page.last.map { String(decoding: $0.key + [0], as: UTF8.self) }
+            start = page.count < Self.contentPage ? nil : page.last?.keyAfter
         }
         return found.map { StoredContent(digest: $0.key, revisions: $0.value) }
     }
@@ -229,14 +217,16 @@ package final class EtcdLog: SharedLog {
             compares.append(.createRevision(EtcdRange(root + Self.manifest), 0))
         }
         let deletions = content.revisions.keys.map { EtcdOperation.delete(EtcdRange(root + $0)) }
-        return try await transact(EtcdTransaction(if: compares, then: deletions), for: .content).succeeded
+        return try await transact(if: compares, then: deletions, for: .content).succeeded
     }
 
     // MARK: Reading
 
     func transact(
-        _ transaction: EtcdTransaction, for purpose: EtcdPurpose
+        if compares: [EtcdCompare] = [], then: [EtcdOperation], otherwise: [EtcdOperation] = [],
+        for purpose: EtcdPurpose
     ) async throws(LogError) -> EtcdTransaction.Result {
+        let transaction = EtcdTransaction(if: compares, then: then, otherwise: otherwise)
         do throws(EtcdFailure) { return try await client.transact(transaction, for: purpose) } catch {
             throw error.logError
         }

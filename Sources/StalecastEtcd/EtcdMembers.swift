@@ -12,10 +12,10 @@ package final class EtcdMembers: Sendable {
         package var status: EtcdStatus? { try? answer.get() }
 
         /// `good`, `old`, `refused`; `silent` for one that does not answer.
-        package var word: String { status?.suitability.word ?? Self.silent }
+        package var word: String { status?.suitability.word.rawValue ?? Self.silent }
 
         static let silent = "silent"
-        package static let words = ["good", "old", "refused", silent]
+        package static let words = EtcdStatus.Suitability.Word.allCases.map(\.rawValue) + [silent]
     }
 
     private let client: EtcdClient
@@ -88,23 +88,6 @@ package final class EtcdMembers: Sendable {
                 case .failure(let failure): ["endpoint": endpoint, "error": .string(failure.description)]
                 }
             }
-        }
-    }
-}
-
-extension EtcdStatus.Suitability {
-    fileprivate var word: String {
-        switch self {
-        case .good: "good"
-        case .old: "old"
-        case .refused: "refused"
-        }
-    }
-
-    fileprivate var finding: String? {
-        switch self {
-        case .good: nil
-        case .old(let sentence), .refused(let sentence): sentence
         }
     }
 }

@@ -18,6 +18,11 @@ package struct EtcdKeyValue: Sendable {
     }
 }
 
+extension EtcdKeyValue {
+    /// The least key after this one.
+    var keyAfter: String { String(decoding: key + [0], as: UTF8.self) }
+}
+
 /// The keys that a read is about.
 package struct EtcdRange: Sendable {
     package var key: String

@@ -49,8 +49,7 @@ package final class EtcdRecords: SharedRecords {
             var whole = page ?? RecordPage([], revision: result.revision)
             whole.records += found.compactMap(record)
             page = whole
-            // The least key after the last one.
-            start = found.count < Self.pageSize ? nil : found.last.map { String(decoding: $0.key + [0], as: UTF8.self) }
+            start = found.count < Self.pageSize ? nil : found.last?.keyAfter
         }
     }
 

@@ -23,25 +23,32 @@ package struct EtcdStatus: Sendable {
 }
 
 extension EtcdStatus {
-    /// Whether a cluster may stand on this member; sentences for the operator.
-    package enum Suitability: Sendable, Hashable {
-        case good
-        case old(String)
-        case refused(String)
+    /// Whether a cluster may stand on this member.
+    package struct Suitability: Sendable, Hashable {
+        package enum Word: String, Sendable, CaseIterable { case good, old, refused }
+
+        package let word: Word
+        /// A sentence for the operator; nil for a good one.
+        package let finding: String?
     }
 
     package var suitability: Suitability {
         // kine and its like name no member, and older ones no version.
         guard memberID != 0, let number = Self.numbers(version) else {
-            return .refused("this is no etcd but something that speaks its protocol; transactions as ours need etcd")
+            return Suitability(
+                word: .refused,
+                finding: "this is no etcd but something that speaks its protocol; transactions as ours need etcd")
         }
         if number.lexicographicallyPrecedes([3, 4]) {
-            return .refused("etcd \(version) is too old: 3.4 at least, better 3.6.14 or 3.7.1")
+            return Suitability(
+                word: .refused, finding: "etcd \(version) is too old: 3.4 at least, better 3.6.14 or 3.7.1")
         }
         if number.lexicographicallyPrecedes([3, 6, 9]) {
-            return .old("etcd \(version) may answer with an old state after it stood still; better 3.6.14 or 3.7.1")
+            return Suitability(
+                word: .old,
+                finding: "etcd \(version) may answer with an old state after it stood still; better 3.6.14 or 3.7.1")
         }
-        return .good
+        return Suitability(word: .good, finding: nil)
     }
 
     /// Numbers of `3.6.9` or `3.6.0-rc.1`; nil for anything else.

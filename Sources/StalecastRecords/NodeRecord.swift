@@ -97,12 +97,10 @@ package struct NodeRecord: Sendable, Hashable {
         if isLeaving || isEdge { document["leaving"] = true }
         document["etcdDelayMs"] = etcdDelayMs.map { .int($0) }
         document["unverifiedSeconds"] = unverifiedSeconds.map { .int($0) }
-        var listeners = JSONObject()
-        for (name, address) in addresses.sorted(by: { $0.key < $1.key }) { listeners[name] = .string(address) }
-        document["addresses"] = .object(listeners)
-        var marks = JSONObject()
-        for (name, mark) in settings.sorted(by: { $0.key < $1.key }) { marks[name] = .string(mark) }
-        document["settings"] = .object(marks)
+        for (member, texts) in [("addresses", addresses), ("settings", settings)] {
+            let sorted = texts.sorted { $0.key < $1.key }
+            document[member] = .object(sorted.reduce(into: [:]) { $0[$1.key] = .string($1.value) })
+        }
         var counts = JSONObject()
         let largest = topics.sorted { ($1.value, $0.key.description) < ($0.value, $1.key.description) }
         var bytes = 0

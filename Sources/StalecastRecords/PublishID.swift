@@ -17,6 +17,8 @@ package struct PublishID: Hashable, Sendable, CustomStringConvertible {
         PublishID(code: .random(using: &generator))
     }
 
+    package static func random() -> PublishID { PublishID(code: .random()) }
+
     /// Identity of a publish that its publisher named: the same for the same name.
     package init(of name: String) {
         var letters = SHA256.hash(data: Array("publish \(name)".utf8)).makeIterator()

@@ -315,7 +315,7 @@ import Testing
         #expect(checks.due(now: .milliseconds(5)) == .check)
         #expect(checks.answered(.behind, now: .milliseconds(6)) == [.catchUp([2, 3, 4])])
         #expect(checks.asked(5, now: .milliseconds(20)) == .check)
-        #expect(checks.answered(.none, now: .milliseconds(21)) == [.release([5], isVerified: false)])
+        #expect(checks.answered(.unanswered, now: .milliseconds(21)) == [.release([5], isVerified: false)])
     }
 
     @Test mutating func aReplicaThatTheLogDoesNotHaveRenewsTheEpoch() {

@@ -64,7 +64,7 @@ struct MemoryLog {
         lastRevision += 1
         logMetadata = new
         logMetadata.revision = lastRevision
-        logMetadata.stamp = "\(generation) \(lastRevision)"
+        logMetadata.renewStamp("\(generation) \(lastRevision)")
         return logMetadata
     }
 

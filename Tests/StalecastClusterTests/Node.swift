@@ -314,7 +314,7 @@ final class Node {
             let answer: HeadChecks.Answer =
                 switch $0 {
                 case .success(let isCurrent): isCurrent && ready ? .current : .behind
-                case .failure: .none
+                case .failure: .unanswered
                 }
             for done in joined { done(answer == .current) }
             perform(checks.answered(answer, now: world.now))

@@ -56,7 +56,7 @@ struct ClusterConnection: Sendable {
         for (number, endpoint) in configuration.store.etcd.endpoints.enumerated() {
             // One that is silent now is asked again while the daemon runs.
             guard let status = try? await client.status(of: number) else { continue }
-            if case .refused(let sentence) = status.suitability {
+            if status.suitability.word == .refused, let sentence = status.suitability.finding {
                 throw StartError("store.etcd: \(endpoint): \(sentence)")
             }
         }
