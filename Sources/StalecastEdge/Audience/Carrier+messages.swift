@@ -65,7 +65,7 @@ extension Carrier {
             }
             guard !post(event, change?.scope), let change else { return }
             // The loop takes the event later. The tracker records now that the loop has no streams for it.
-            hub.propagation.noteNoStreams(of: loop, in: change.scope, change.sequence)
+            hub.propagation.note(nil, of: loop, in: change.scope, change.sequence)
         }
         audience.members.grow(to: board.topics.count)
     }

@@ -32,15 +32,14 @@ extension RolloutTracker {
     }
 
     /// Begins to keep sightings for ``takeForeignFetches()``.
-    package func beginSharing() { write { $0.sightings = Sightings() } }
+    package func beginSharing() { write { versions, _ in versions.sightings = Sightings() } }
 
     /// Sightings since the last call, each client once.
-    package func takeForeignFetches() -> [ForeignFetch] { write { $0.sightings?.take() ?? [] } }
+    package func takeForeignFetches() -> [ForeignFetch] { write { versions, _ in versions.sightings?.take() ?? [] } }
 
     /// Another node saw a client that may be of an audience here.
     package func seenElsewhere(_ foreignFetch: ForeignFetch) {
-        let now = now
-        write { $0.seenElsewhere(foreignFetch, at: now) }
+        write { $0.seenElsewhere(foreignFetch, at: $1) }
     }
 
     /// The newest ways of a scope as this node alone counts them, newest first, and what it has announced; nil before
@@ -64,8 +63,7 @@ extension RolloutTracker {
             defer { others.alive = nodes }
             return others.alive.subtracting(nodes)
         }
-        let now = now
-        if !gone.isEmpty { write { $0.forgetElsewhere(allBut: nodes, at: now) } }
+        if !gone.isEmpty { write { $0.forgetElsewhere(allBut: nodes, at: $1) } }
     }
 
     /// Whether other nodes live, as far as is known here.

@@ -56,15 +56,15 @@ package final class RolloutTracker: Sendable {
     // MARK: Told by the hub and the loops
 
     /// A loop will tell how far its streams are, of every version; until it has, the audience is not known.
-    package func addLoop() -> Int { state.withLock { $0.versions.addLoop() } }
+    package func addLoop() -> Int { write { versions, _ in versions.addLoop() } }
 
     /// Notes an announcement before any loop gets it.
     func announced(_ announcement: TopicBoard.Announcement) {
-        let (now, time) = (clock(), wall())
+        let time = wall()
         let topics = Set(announcement.encodedMessages.map(\.topic))
         let window = announcement.encodedMessages.first?.encodedMessage.message.fetchWindowMs ?? 0
-        state.withLock {
-            $0.versions.announced(
+        write { versions, now in
+            versions.announced(
                 AnnouncedVersion(
                     change: announcement.change, topics: topics, fetchWindowMs: window, now: now, time: time))
         }
@@ -76,39 +76,29 @@ package final class RolloutTracker: Sendable {
     ///   - topics: those it was announced on.
     ///   - isStored: that process wrote down how far it was, which is more than will be known here.
     package func resume(_ change: TemplateChange, on topics: Set<Topic.Index>, isStored: Bool = false) {
-        let now = clock()
-        state.withLock {
-            $0.versions.announced(
+        write { versions, now in
+            versions.announced(
                 AnnouncedVersion(
                     change: change, topics: topics, isPartial: true, isStored: isStored, now: now,
                     time: change.metadata.updateTime))
         }
     }
 
-    package func note(_ streamCounts: StreamCounts, of loop: Int, in scope: Scope, _ sequence: CommitSequence) {
-        let now = clock()
-        state.withLock { $0.versions.note(streamCounts, of: loop, in: scope, sequence, at: now) }
+    /// - Parameter streamCounts: nil for a loop without streams; ignored when the loop has counted this version before.
+    package func note(_ streamCounts: StreamCounts?, of loop: Int, in scope: Scope, _ sequence: CommitSequence) {
+        write { $0.note(streamCounts, of: loop, in: scope, sequence, at: $1) }
     }
 
-    /// Notes that a loop has no streams for a version, unless the loop has told its counts already.
-    package func noteNoStreams(of loop: Int, in scope: Scope, _ sequence: CommitSequence) {
-        let now = clock()
-        state.withLock { $0.versions.note(nil, of: loop, in: scope, sequence, at: now) }
-    }
-
-    /// A stream or a held poll began; see ``RolloutState``.
     package func joined(_ arrival: ClientArrival, address: Address) {
-        let now = clock()
-        state.withLock { $0.versions.joined(arrival, address: address, at: now) }
+        write { $0.joined(arrival, address: address, at: $1) }
     }
 
     /// A client's streams moved to the topics of its stage.
     ///
     /// - Parameter version: the one whose release split the scope. Its first stage may have been announced before.
     package func moved(_ keys: [UInt64], to topics: Set<Topic.Index>, in scope: Scope, by version: VersionNumber) {
-        let now = clock()
-        state.withLock { state in
-            for key in keys { state.versions.moved(key, to: topics, in: scope, by: version, at: now) }
+        write { versions, now in
+            for key in keys { versions.moved(key, to: topics, in: scope, by: version, at: now) }
         }
     }
 
@@ -116,9 +106,8 @@ package final class RolloutTracker: Sendable {
     ///   - keys: of ``ClientIdentity/key(in:)``.
     ///   - untold: sequence of the first version that the stream was not told of; nil where it was told of all.
     package func left(_ keys: [UInt64], isPoll: Bool, untold: CommitSequence? = nil) {
-        let now = clock()
-        state.withLock { state in
-            for key in keys { state.versions.left(key, isPoll: isPoll, untold: untold, at: now) }
+        write { versions, now in
+            for key in keys { versions.left(key, isPoll: isPoll, untold: untold, at: now) }
         }
     }
 
@@ -130,25 +119,20 @@ package final class RolloutTracker: Sendable {
     package func fetched(
         _ client: ClientIdentity?, _ scope: Scope, _ version: VersionNumber, seconds: Double = 0, address: Address
     ) {
-        let now = clock()
-        state.withLock {
-            $0.versions.fetched(client, scope, version, seconds: seconds, address: address, at: now)
-        }
+        write { $0.fetched(client, scope, version, seconds: seconds, address: address, at: $1) }
     }
 
     /// A fetch was refused, and not because of what the client did.
     package func refused(_ scope: Scope, status: Int) {
-        let now = clock()
-        state.withLock { $0.versions.refused(scope, status: status, at: now) }
+        write { $0.refused(scope, status: status, at: $1) }
     }
 
     /// Lets a scope's herd learn from the fetches since its newest version; see ``HerdExperience``.
     func teach(_ experience: inout HerdExperience, of herd: HerdWindow, in scope: Scope, isOver: Bool) {
-        let now = clock()
-        let seen = state.withLock { state in
-            (state.versions.loads[scope], state.versions.rollouts[scope]?.last?.streamCounts)
+        let (load, streamCounts, now) = write { versions, now in
+            (versions.loads[scope], versions.rollouts[scope]?.last?.streamCounts, now)
         }
-        guard let load = seen.0, let streamCounts = seen.1 else { return }
+        guard let load, let streamCounts else { return }
         experience.learn(load, notified: streamCounts.streams + streamCounts.polls, of: herd, isOver: isOver, at: now)
     }
 
@@ -178,26 +162,26 @@ package final class RolloutTracker: Sendable {
 
     /// Share of a scope's clients that should report, so that all of them together stay within half of what is taken.
     func reportRatio(_ scope: Scope, fetchWindowMs: Int) -> Double {
-        let present = state.withLock { $0.versions.present(in: scope) }
+        let present = write { versions, _ in versions.present(in: scope) }
         guard present > 0 else { return 1 }
         return min(1, Double(Self.reportsPerSecond / 2) * max(1, Double(fetchWindowMs) / 1000) / Double(present))
     }
 
     // MARK: Asked
 
-    /// Runs with the state as of now.
+    /// Runs with the state as of now: clients whose absence has become too long are counted out first.
     func read<Value: Sendable>(_ body: (RolloutState, UInt64) -> Value) -> Value {
-        let now = clock()
-        return state.withLock { state in
-            state.versions.leave(at: now)
-            return body(state.versions, now)
+        write { versions, now in
+            versions.leave(at: now)
+            return body(versions, now)
         }
     }
 
-    var now: UInt64 { clock() }
-
-    func write<Value: Sendable>(_ body: (inout RolloutState) -> Value) -> Value {
-        state.withLock { body(&$0.versions) }
+    /// Runs with the state under the lock, and with the time.
+    func write<Value: Sendable>(_ body: (inout RolloutState, UInt64) -> Value) -> Value {
+        // Read outside the lock, which loops wait for.
+        let now = clock()
+        return state.withLock { body(&$0.versions, now) }
     }
 
     func others<Value: Sendable>(_ body: (inout OtherNodes) -> Value) -> Value { elsewhere.withLock { body(&$0) } }
@@ -227,12 +211,11 @@ package final class RolloutTracker: Sendable {
 
     /// Settled versions to store since the last call; see ``RolloutState/settled(at:isEnding:)``.
     package func takeSettled(isEnding: Bool = false) -> [(Scope, RolloutStatus)] {
-        let now = clock()
-        return state.withLock { $0.versions.settled(at: now, isEnding: isEnding) }
+        write { $0.settled(at: $1, isEnding: isEnding) }
     }
 
     /// Times from announcements to rungs, of all versions.
-    package var seconds: StageSeconds { state.withLock { $0.versions.rollouts.seconds } }
+    package var seconds: StageSeconds { write { versions, _ in versions.rollouts.seconds } }
 
     package var claims: (counted: [ClientReport.State: Int], refused: [ClientReport.Refusal: Int]) {
         state.withLock { ($0.claims, $0.refusals) }
