@@ -5,7 +5,7 @@ package import StalecastWire
 /// In a cluster each client that has the newest version is counted by one node among ``fetched`` and ``failed``: nodes tell
 /// each other of clients that several of them may have answered, within a second or two. A client that listens at two nodes at
 /// once counts at both, as often as it is told: only a table of all clients at every node could tell.
-package struct ReleaseClients: Sendable, Hashable {
+package struct ReleaseClients: SharedCounts, Sendable, Hashable {
     /// Identified clients that fetched the version or a newer one.
     package var fetched = 0
     /// Clients among these that report that they could not activate it, and did not since.
@@ -35,36 +35,11 @@ package struct ReleaseClients: Sendable, Hashable {
 
     package init() {}
 
-    /// Counts of two nodes of a cluster together.
-    package static func + (a: ReleaseClients, b: ReleaseClients) -> ReleaseClients {
-        var sum = a
-        sum.fetched += b.fetched
-        sum.failed += b.failed
-        sum.told += b.told
-        sum.silent += b.silent
-        sum.answers += b.answers
-        sum.errors += b.errors
-        sum.reach.told += b.reach.told
-        sum.reach.fetched += b.reach.fetched
-        sum.reach.failed += b.reach.failed
-        return sum
-    }
-
-    /// Record for other nodes.
-    package var shared: JSONValue {
-        let counts = [fetched, failed, told, silent, answers, errors, reach.told, reach.fetched, reach.failed]
-        return .array(counts.map { .int($0) })
-    }
-
-    /// nil for what ``shared`` did not make.
-    package init?(shared value: JSONValue) {
-        let counts = (value.array ?? []).map { Int(clamping: min(max($0.int64 ?? 0, 0), 1 << 32)) }
-        guard counts.count >= 6 else { return nil }
-        (fetched, failed, told) = (counts[0], counts[1], counts[2])
-        (silent, answers, errors) = (counts[3], counts[4], counts[5])
-        // A node of an older program says no more.
-        if counts.count >= 9 { (reach.told, reach.fetched, reach.failed) = (counts[6], counts[7], counts[8]) }
-    }
+    package static let counts: [any WritableKeyPath<Self, Int> & Sendable] = [
+        \.fetched, \.failed, \.told, \.silent, \.answers, \.errors, \.reach.told, \.reach.fetched, \.reach.failed,
+    ]
+    /// Counts before ``reach``, of which a node of an older program says nothing.
+    package static let leastCounts = 6
 }
 
 extension RolloutTracker {

@@ -1,7 +1,7 @@
 package import StalecastWire
 
 /// Webhooks that hear a version and are sent to, by how far they are.
-package struct WebhookCounts: Sendable, Hashable {
+package struct WebhookCounts: SharedCounts, Sendable, Hashable {
     package var owed = 0
     package var delivered = 0
     /// Webhooks among the owed ones whose last attempt failed.
@@ -9,13 +9,8 @@ package struct WebhookCounts: Sendable, Hashable {
 
     package init() {}
 
-    package static func + (a: Self, b: Self) -> Self {
-        var sum = a
-        sum.owed += b.owed
-        sum.delivered += b.delivered
-        sum.failing += b.failing
-        return sum
-    }
+    package static let counts: [any WritableKeyPath<Self, Int> & Sendable] = [\.owed, \.delivered, \.failing]
+    package static let leastCounts = 3
 }
 
 /// Report of one node about a scope to the others: how far the newest versions are among its own clients and webhooks.
@@ -39,9 +34,7 @@ package struct NodeRollouts: Sendable {
     /// Document that other nodes read.
     package var json: JSONValue {
         var document: JSONObject = ["head": .int(head)]
-        if let webhooks {
-            document["webhooks"] = .array([webhooks.owed, webhooks.delivered, webhooks.failing].map { .int($0) })
-        }
+        document["webhooks"] = webhooks?.shared
         if let release {
             document["release"] = [
                 "version": .string(String(release.version)), "clients": release.clients.shared,
@@ -61,12 +54,7 @@ package struct NodeRollouts: Sendable {
             (document["ways"]?.object?.members ?? []).compactMap { number, status in
                 VersionNumber(number).flatMap { RolloutStatus(shared: status, of: $0) }
             })
-        let counts = (document["webhooks"]?.array ?? []).map { Int(min(max($0.int64 ?? 0, 0), 1 << 32)) }
-        if counts.count == 3 {
-            var webhooks = WebhookCounts()
-            (webhooks.owed, webhooks.delivered, webhooks.failing) = (counts[0], counts[1], counts[2])
-            self.webhooks = webhooks
-        }
+        webhooks = document["webhooks"].flatMap { WebhookCounts(shared: $0) }
         if let version = document["release"]?["version"]?.versionNumber,
             let clients = document["release"]?["clients"].flatMap({ ReleaseClients(shared: $0) })
         {

@@ -42,16 +42,7 @@ extension RolloutStatus {
         guard !others.isEmpty else { return all }
         for other in others {
             all.streams.merge(other.streams)
-            all.clients.audience += other.clients.audience
-            all.clients.fetched += other.clients.fetched
-            all.clients.active += other.clients.active
-            all.clients.failed += other.clients.failed
-            all.clients.left += other.clients.left
-            all.clients.lost += other.clients.lost
-            all.clients.isLostKnown = all.clients.isLostKnown && other.clients.isLostKnown
-            all.clients.unknown += other.clients.unknown
-            all.clients.unidentifiedStreams += other.clients.unidentifiedStreams
-            all.clients.weight = max(all.clients.weight, other.clients.weight)
+            all.clients.add(other.clients)
             // An edge may ask its own clients for more time.
             all.fetches.windowMs = max(all.fetches.windowMs, other.fetches.windowMs)
             all.fetches.answers += other.fetches.answers

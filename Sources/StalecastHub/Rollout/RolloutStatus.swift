@@ -42,6 +42,24 @@ package struct RolloutStatus: Sendable, Hashable {
 
         package init() {}
 
+        private static let counts: [any WritableKeyPath<Self, Int> & Sendable] = [
+            \.audience, \.fetched, \.active, \.failed, \.left, \.lost, \.unknown, \.unidentifiedStreams,
+        ]
+
+        /// Counts of a sample in which each client stands for `weight`.
+        func scaled(by weight: Int) -> Self {
+            var clients = Self.counts.reduce(into: self) { $0[keyPath: $1] *= weight }
+            clients.weight = weight
+            return clients
+        }
+
+        /// Adds the clients of another node, which may count a smaller sample.
+        mutating func add(_ other: Self) {
+            for count in Self.counts { self[keyPath: count] += other[keyPath: count] }
+            isLostKnown = isLostKnown && other.isLostKnown
+            weight = max(weight, other.weight)
+        }
+
         /// Clients that are still there.
         package var awaited: Int { max(0, audience - left) }
         /// Clients that every share is of. Those that went after they were told count: the version may have ended them.

@@ -16,7 +16,7 @@ extension VersionRollout {
             if entry.isElsewhere, !entry.isLive { continue }
             entries[place].node = 0
             guard entry.isPresent, hears[Int(entry.topics)] else { continue }
-            clients.identifiedStreams += Int(entry.streams)
+            identifiedStreams += Int(entry.streams)
             guard entry.fetched < self.number else { continue }
             entries[place].cohort |= bit
             clients.audience += 1
@@ -27,7 +27,7 @@ extension VersionRollout {
     mutating func enter(_ entry: inout ClientTable.Entry) {
         entry.cohort |= bit
         clients.audience += 1
-        clients.identifiedStreams += entry.polls > 0 ? 0 : 1
+        identifiedStreams += entry.polls > 0 ? 0 : 1
         count(entry, 1)
     }
 
@@ -36,7 +36,7 @@ extension VersionRollout {
         let change = isIn ? 1 : -1
         entry.cohort ^= bit
         clients.audience += change
-        clients.identifiedStreams += change * Int(entry.streams)
+        identifiedStreams += change * Int(entry.streams)
         count(entry, change)
     }
 
@@ -60,7 +60,8 @@ extension VersionRollout {
     ///
     /// - Parameter entries: all of the version's scope.
     mutating func recount(_ entries: [ClientTable.Entry]) {
-        clients = Clients(identifiedStreams: clients.identifiedStreams / 2)
+        clients = RolloutStatus.Clients()
+        identifiedStreams /= 2
         for entry in entries {
             if entry.gone & bit != 0 { clients.left += 1 }
             if entry.isLost(bit) { clients.lost += 1 }

@@ -17,27 +17,14 @@ struct VersionRollout {
     /// the newer one do not make it converge.
     private(set) var isOvertaken = false
     var loops: [Int: StreamCounts] = [:]
-    var clients = Clients()
+    /// Clients in units of the sample; those not known and those that failed are counted when it is read.
+    var clients = RolloutStatus.Clients()
+    /// Streams of its audience with a client's id, in units of the sample.
+    var identifiedStreams = 0
     var times = Times()
     var fetches = Fetches()
     /// Content of its row in the store; nil while it has none.
     var record: Record?
-
-    /// Numbers of clients, in units of the sample.
-    struct Clients {
-        var audience = 0
-        var fetched = 0
-        var active = 0
-        /// Clients that went without having it.
-        var left = 0
-        /// Clients among these that went after they were told.
-        var lost = 0
-        var identifiedStreams = 0
-
-        var awaited: Int { audience - left }
-        /// Clients that shares are of.
-        var expected: Int { awaited + lost }
-    }
 
     /// Times until shares of its audience were on a stage.
     struct Times {
@@ -129,15 +116,10 @@ struct VersionRollout {
             ageSeconds: Double(elapsed(now) / 1_000_000) / 1000,
             state: !isNewest ? .superseded : isOver ? .expired : .spreading, isPartial: isPartial)
         result.streams = streamCounts
-        result.clients.audience = clients.audience * weight
-        result.clients.fetched = clients.fetched * weight
-        result.clients.active = clients.active * weight
-        result.clients.left = clients.left * weight
-        result.clients.lost = clients.lost * weight
+        result.clients = clients.scaled(by: weight)
         result.clients.unknown = unknown * weight
-        result.identifiedStreams = clients.identifiedStreams * weight
+        result.identifiedStreams = identifiedStreams * weight
         result.clients.unidentifiedStreams = max(0, streamCounts.streams - result.identifiedStreams)
-        result.clients.weight = weight
         result.sent = times.sent
         result.fetched = times.fetched
         result.active = times.active
