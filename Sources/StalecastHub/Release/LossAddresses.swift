@@ -99,11 +99,11 @@ package struct LossAddresses: Sendable {
             entries[place].roll(to: round)
             return place
         }
-        guard address.mixed < limit else { return nil }
+        guard address.scrambled < limit else { return nil }
         if entries.count >= capacity {
             limit /= 2
             let limit = limit
-            keep { $0.address.mixed < limit }
+            keep { $0.address.scrambled < limit }
             return place(of: address, round)
         }
         places[address] = entries.count
@@ -116,15 +116,5 @@ package struct LossAddresses: Sendable {
         entries.removeAll { !isKept($0) }
         places.removeAll(keepingCapacity: true)
         for (place, entry) in entries.enumerated() { places[entry.address] = place }
-    }
-}
-
-extension UInt64 {
-    /// The finalizer of SplitMix64: every bit of the value moves every bit of the result.
-    fileprivate var mixed: UInt64 {
-        var bits = self
-        bits = (bits ^ bits >> 30) &* 0xBF58_476D_1CE4_E5B9
-        bits = (bits ^ bits >> 27) &* 0x94D0_49BB_1331_11EB
-        return bits ^ bits >> 31
     }
 }

@@ -8,21 +8,20 @@
 package struct LossEvidence: Sendable {
     /// ``value`` at which the claim is given up: the reciprocal of the probability of a false alarm.
     package static let threshold = 1000.0
-    private static let shares = (cautious: 0.1, even: 0.3, bold: 0.6)
+    /// Shares of its worth that each bet puts at stake: a cautious, an even and a bold one.
+    private static let stakes = SIMD3(0.1, 0.3, 0.6)
 
     /// Excess of the mean share that is allowed, 0 to 1.
     private let margin: Double
     private var rounds = 0.0
     /// Upper estimate of a told address's mean share in this round, if the version is harmless.
     private var bound = 1.0
-    private var cautious = 0.0
-    private var even = 0.0
-    private var bold = 0.0
+    private var bets = SIMD3<Double>.zero
 
     package init(margin: Double) { self.margin = margin }
 
     /// Odds against the claim.
-    package var value: Double { (cautious + even + bold) / 3 }
+    package var value: Double { bets.sum() / 3 }
 
     /// Starts a round.
     ///
@@ -31,25 +30,19 @@ package struct LossEvidence: Sendable {
         rounds += 1
         // Three standard errors, and the rule of three for a small sample that happens to have no loss.
         bound = min(1, untold.mean + 3 * untold.standardError + 3 / Double(untold.count) + margin)
-        let weight = 1 / (rounds * (rounds + 1))
-        cautious += weight
-        even += weight
-        bold += weight
+        bets += SIMD3(repeating: 1 / (rounds * (rounds + 1)))
     }
 
     /// Takes the share of one told address, 0 to 1. The order of addresses must not depend on their shares.
     ///
     /// - Returns: true when the claim is given up.
     package mutating func add(_ share: Double) -> Bool {
-        let excess = share / bound - 1
-        cautious *= 1 + Self.shares.cautious * excess
-        even *= 1 + Self.shares.even * excess
-        bold *= 1 + Self.shares.bold * excess
+        bets *= 1 + Self.stakes * (share / bound - 1)
         return value >= Self.threshold
     }
 
     /// Bets from nothing again.
-    package mutating func forget() { (cautious, even, bold) = (0, 0, 0) }
+    package mutating func forget() { bets = .zero }
 }
 
 /// Mean of shares, and how sure it is.

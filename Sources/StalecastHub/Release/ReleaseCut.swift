@@ -79,7 +79,7 @@ extension String.UTF8View {
 
 extension UInt64 {
     /// The finalizer of SplitMix64: every bit of the value moves every bit of the result.
-    fileprivate var scrambled: UInt64 {
+    var scrambled: UInt64 {
         var bits = self
         bits = (bits ^ bits >> 30) &* 0xBF58_476D_1CE4_E5B9
         bits = (bits ^ bits >> 27) &* 0x94D0_49BB_1331_11EB
