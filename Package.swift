@@ -99,7 +99,10 @@ let package = Package(
             swiftSettings: strict),
         .target(
             name: "StalecastHub",
-            dependencies: ["StalecastRecords", "StalecastWire", .product(name: "Crypto", package: "swift-crypto")],
+            dependencies: [
+                "StalecastRecords", "StalecastWire", .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "DequeModule", package: "swift-collections"),
+            ],
             swiftSettings: strict),
         .target(name: "CLinux"),
         .target(name: "CZlib", linkerSettings: [.linkedLibrary("z")]),

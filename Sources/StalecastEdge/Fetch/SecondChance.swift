@@ -1,3 +1,5 @@
+import NIOCore
+
 /// A table whose oldest value gives way first, unless it was asked for since it was made or last spared (second chance):
 /// values that only one client asks for do not drive out those that many do.
 struct SecondChance<Key: Hashable, Value> {
@@ -8,9 +10,8 @@ struct SecondChance<Key: Hashable, Value> {
     }
 
     private var entries: [Key: Entry] = [:]
-    /// Keys in the order in which their values were made, or spared; those before `oldest` are gone.
-    private var order: [Key] = []
-    private var oldest = 0
+    /// Keys in the order in which their values were made, or spared.
+    private var order = CircularBuffer<Key>()
 
     var count: Int { entries.count }
     var values: some Collection<Value> { entries.values.lazy.map(\.value) }
@@ -33,22 +34,12 @@ struct SecondChance<Key: Hashable, Value> {
 
     /// Drops the oldest value that was not asked for since it was made or spared.
     mutating func dropOne() -> Value? {
-        var dropped: Value?
-        while dropped == nil, oldest < order.count {
-            let key = order[oldest]
-            oldest += 1
-            if entries[key]?.isUsed == true {
-                entries[key]?.isUsed = false
-                order.append(key)
-            } else {
-                dropped = entries.removeValue(forKey: key)?.value
-            }
+        while let key = order.popFirst() {
+            guard entries[key]?.isUsed == true else { return entries.removeValue(forKey: key)?.value }
+            entries[key]?.isUsed = false
+            order.append(key)
         }
-        if oldest * 2 > order.count {
-            order.removeFirst(oldest)
-            oldest = 0
-        }
-        return dropped
+        return nil
     }
 }
 

@@ -1,3 +1,4 @@
+import DequeModule
 import StalecastWire
 
 /// State of the clients that have each version: the newest versions of every scope and the clients that say who they
@@ -20,7 +21,8 @@ struct RolloutState {
     private(set) var loads: [Scope: FetchLoad] = [:]
     private(set) var names = SharedNames()
     private(set) var failures = ReportedFailures()
-    private var departures = Departures()
+    /// Clients that may have gone, oldest first.
+    private var departures: Deque<(key: UInt64, at: UInt32)> = []
     private var lastSweep: UInt32 = 0
     /// Sightings of clients that belong to no audience here; nil: not asked for.
     var sightings: Sightings?
@@ -124,7 +126,7 @@ struct RolloutState {
         if let untold { part(place, at: now) { $0.sequence >= untold ? false : nil } }
         guard !table.entries[place].isLeaving else { return }
         table.entries[place].isLeaving = true
-        departures.append(key, at: tenths(now))
+        departures.append((key, tenths(now)))
     }
 
     /// Notes a client that got an answer of a version. Without a stream a client belongs to no audience.
@@ -198,7 +200,7 @@ struct RolloutState {
             table.entries[place].node = 0
             guard !table.entries[place].isLive, !table.entries[place].isLeaving else { continue }
             table.entries[place].isLeaving = true
-            departures.append(table.keys[place], at: tenths(now))
+            departures.append((table.keys[place], tenths(now)))
         }
     }
 
@@ -285,13 +287,14 @@ struct RolloutState {
     private mutating func depart(at now: UInt64) {
         gather()
         let time = tenths(now)
-        while let key = departures.next(at: time, after: Self.absence) {
-            guard let place = table.place(of: key) else { continue }
+        while let first = departures.first, first.at + Self.absence < time {
+            departures.removeFirst()
+            guard let place = table.place(of: first.key) else { continue }
             table.entries[place].isLeaving = false
             if table.entries[place].isLive { continue }
             if table.entries[place].seen + Self.absence >= time {
                 table.entries[place].isLeaving = true
-                departures.append(key, at: table.entries[place].seen)
+                departures.append((first.key, table.entries[place].seen))
             } else {
                 let wasHere = table.entries[place].isPresent
                 table.setPresent(place, false)
