@@ -65,7 +65,7 @@ package final class EdgeServer: Sendable {
             ? StreamEngine(options, context, settings: settings, front: front) : nil
         self.engine = engine
         let seat: @Sendable (Scope, CanaryEnd) -> Void = { scope, end in
-            if let engine { engine.seatCanary(end, of: scope) } else { front.seatCanary(end, of: scope) }
+            if let engine { engine.postToNext(.canary(scope, end)) } else { front.seatCanary(end, of: scope) }
         }
         canaries =
             options.hasCanaries
@@ -164,9 +164,18 @@ package final class EdgeServer: Sendable {
     /// Counters of all shards and the Front.
     package var tally: EdgeTally {
         var tally = EdgeTally()
-        for shard in engine?.shards ?? [] { tally.merge(shard.lastTally) }
-        for shard in front.shards { tally.merge(shard.gauges.lastTally) }
+        for gauges in gauges { tally.merge(gauges.lastTally) }
         return tally
+    }
+
+    private var gauges: [LoopGauges] { (engine?.shards ?? []).map(\.gauges) + front.shards.map(\.gauges) }
+
+    /// Answers of all loops, each from its own thread; none of those that have stopped.
+    private func answers<Answer: Sendable>(
+        _ question: @escaping @Sendable (any Carrier) -> Answer
+    ) async -> [Answer] {
+        let engineAnswers = await engine?.answers { question($0) } ?? []
+        return await front.answers { question($0) } + engineAnswers
     }
 
     /// Streams and held polls that the engine has, as of its last turn; the others are the Front's.
@@ -182,42 +191,23 @@ package final class EdgeServer: Sendable {
 
     /// Subscribers by topic and transport.
     package func presence() async -> Presence {
-        var presence = await front.presence()
-        for shard in engine?.shards ?? [] {
-            presence.merge(
-                await withCheckedContinuation { reply in shard.post(.presence { reply.resume(returning: $0) }) })
-        }
-        return presence
+        await answers { $0.audience.members.presence(on: $0.board) }.reduce(into: Presence()) { $0.merge($1) }
     }
 
     /// Counts of the streams that have a scope's newest message, as of now.
     package func streamCounts(of scope: Scope) async -> StreamCounts {
-        var streamCounts = await front.streamCounts(of: scope)
-        for shard in engine?.shards ?? [] {
-            streamCounts.merge(
-                await withCheckedContinuation { reply in
-                    shard.post(.streamCounts(scope) { reply.resume(returning: $0) })
-                })
-        }
-        return streamCounts
+        await answers { $0.streamCounts(of: scope) }.reduce(into: StreamCounts()) { $0.merge($1) }
     }
 
     /// Contradictions in the books of Edge, as sentences; empty when all agree. For tests: connections change hands in
     /// between, so what does not agree at once may agree a moment later.
     package func inconsistencies() async -> [String] {
         let before = ledger.total
-        var held = await front.connectionCount()
-        var problems: [String] = []
-        for (number, found) in await front.inconsistencies().enumerated() {
-            problems += found.map { "front-\(number): \($0)" }
-        }
-        for shard in engine?.shards ?? [] {
-            let (used, found) = await withCheckedContinuation { reply in
-                shard.post(.check { reply.resume(returning: ($0, $1)) })
-            }
-            held += used
-            problems += found.map { "edge-\(shard.number): \($0)" }
-        }
+        let loops =
+            await front.answers { ($0.gauges.name, $0.http.count, $0.inconsistencies()) }
+            + (engine?.answers { ($0.gauges.name, $0.connectionCount, $0.inconsistencies()) } ?? [])
+        let held = loops.reduce(0) { $0 + $1.1 }
+        var problems = loops.flatMap { name, _, found in found.map { "\(name): \($0)" } }
         if before != held || ledger.total != held {
             problems.append("the ledger counts \(ledger.total) connections, the shards hold \(held)")
         }
@@ -228,9 +218,7 @@ package final class EdgeServer: Sendable {
     package func stuckLoops(limit: Duration = .seconds(2)) -> [String] {
         let now = stalecast_monotonic_ns()
         let nanoseconds = limit.nanoseconds
-        let engineLoops = (engine?.shards ?? []).map { ("edge-\($0.number)", $0.lastTurn) }
-        let frontLoops = front.shards.enumerated().map { ("front-\($0.offset)", $0.element.gauges.lastTurn) }
-        return (engineLoops + frontLoops).filter { $0.1 != 0 && now > $0.1 + nanoseconds }.map(\.0)
+        return gauges.filter { $0.lastTurn != 0 && now > $0.lastTurn + nanoseconds }.map(\.name)
     }
 }
 

@@ -51,7 +51,7 @@ final class LoneShard {
     /// Runs the shard to its end and returns the problems that a check found.
     func run() -> [String] {
         let found = Mutex<[String]>([])
-        shard.post(.check { _, problems in found.withLock { $0 = problems } })
+        shard.post(.ask { shard in found.withLock { $0 = shard?.inconsistencies() ?? ["the shard has stopped"] } })
         shard.post(.stop)
         shard.run()
         return found.withLock { $0 }
@@ -110,7 +110,11 @@ final class PairedClient {
         lone.shard.post(.hub(.rebound(lone.board([LoneShard.push]))))
         let alive = try lone.adopt("topic=PUSH_RC")
         let counted = Mutex(Presence())
-        lone.shard.post(.presence { presence in counted.withLock { $0 = presence } })
+        lone.shard.post(
+            .ask { shard in
+                guard let audience = shard?.audience else { return }
+                counted.withLock { $0 = audience.members.presence(on: audience.board) }
+            })
         #expect(lone.run() == [])
         #expect(alive.text().contains("event: synced"))
         #expect(counted.withLock { $0.count(.pushRC, .sse) } == 1)
@@ -160,7 +164,7 @@ final class PairedClient {
         let lone = try LoneShard()
         #expect(lone.run() == [])
         let answers = Mutex(0)
-        lone.shard.post(.presence { _ in answers.withLock { $0 += 1 } })
+        lone.shard.post(.ask { shard in answers.withLock { $0 += shard == nil ? 1 : 0 } })
         lone.shard.post(.drain(milliseconds: 10) { answers.withLock { $0 += 1 } })
         let late = try lone.adopt("topic=pay")
         #expect(answers.withLock { $0 } == 2 && lone.ledger.total == 0)

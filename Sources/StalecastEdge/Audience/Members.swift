@@ -1,4 +1,4 @@
-import StalecastHub
+package import StalecastHub
 import StalecastWire
 
 /// Members of each topic, by slot. A member's topic and place are kept in its slot, so that the fan-out reads only this
@@ -123,7 +123,7 @@ package struct Members {
     }
 
     /// Subscribers by topic and transport.
-    func presence(on board: TopicBoard) -> Presence {
+    package func presence(on board: TopicBoard) -> Presence {
         var presence = Presence()
         for (number, indexes) in lists.enumerated() where !indexes.isEmpty {
             let (index, topic) = (Topic.Index(number), board[Topic.Index(number)])

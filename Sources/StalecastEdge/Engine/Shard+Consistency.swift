@@ -1,10 +1,10 @@
 import Glibc
 
 extension Shard {
-    /// Contradictions between slots and their connections, beside those of the audience.
-    func contradictions() -> [String] {
+    /// Contradictions between slots and their connections, and those of the audience.
+    package func inconsistencies() -> [String] {
         let owners = Set(input.owners)
-        return (0..<slots.end).flatMap { index -> [String] in
+        let problems = (0..<slots.end).flatMap { index -> [String] in
             let slot = slots[index].pointee
             if owners.contains(index), slot.phase != .head, slot.phase != .verifying {
                 return ["slot \(index) has input of a request, and waits for none"]
@@ -17,5 +17,6 @@ extension Shard {
             if fcntl(slot.fd, F_GETFD) < 0 { problems.append("slot \(index) has no descriptor") }
             return problems
         }
+        return audience.inconsistencies() + problems
     }
 }

@@ -16,12 +16,8 @@ extension Shard {
         case adopt(Adoption)
         /// An end that a scope's messages are written to as well: see ``Canaries``.
         case canary(Scope, CanaryEnd)
-        /// Count subscribers by topic.
-        case presence(@Sendable (Presence) -> Void)
-        /// Count who has a scope's newest message.
-        case streamCounts(Scope, @Sendable (StreamCounts) -> Void)
-        /// Say what in the books contradicts itself, for tests.
-        case check(@Sendable (_ connections: Int, _ problems: [String]) -> Void)
+        /// Answer a question about the shard on its thread; nil once it has stopped.
+        case ask(@Sendable (Shard?) -> Void)
         /// Stop accepting and end everything within so many milliseconds, evenly spread.
         case drain(milliseconds: Int, done: @Sendable () -> Void)
         case stop

@@ -98,7 +98,7 @@ extension Shard {
         let slot = slots[index]
         guard slot.pointee.phase != .free else { return }
         if reason == .writeStall, slot.pointee.isStream {
-            logger.debug("stream closed", metadata: ["reason": "write_stall", "shard": "\(number)"])
+            logger.debug("stream closed", metadata: ["reason": "write_stall", "shard": "\(gauges.name)"])
         }
         letGo(of: slot, reason)
         leave(index, reason)

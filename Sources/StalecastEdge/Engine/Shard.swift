@@ -16,7 +16,6 @@ package final class Shard: Carrier, @unchecked Sendable {
     private static let maxEvents = 512
     private static let acceptsPerTurn = 256
 
-    let number: Int
     package let context: EdgeContext
     /// Takes a descriptor the engine does not want, with the input that was read.
     let handOver: @Sendable (Handover) -> Void
@@ -24,7 +23,7 @@ package final class Shard: Carrier, @unchecked Sendable {
     let makeRoomInFront: @Sendable () -> Bool
 
     private let inbox = Inbox<Event>()
-    private let gauges = ShardGauges()
+    let gauges: LoopGauges
     let poller: Poller
     #if !DEBUG
         // A fetch writes to it twenty times, and each check is two calls. Debug builds check.
@@ -48,7 +47,8 @@ package final class Shard: Carrier, @unchecked Sendable {
         handOver: @escaping @Sendable (Handover) -> Void,
         makeRoomInFront: @escaping @Sendable () -> Bool = { false }
     ) throws(EdgeError) {
-        (self.number, self.context, self.handOver, self.makeRoomInFront) = (number, context, handOver, makeRoomInFront)
+        (self.context, self.handOver, self.makeRoomInFront) = (context, handOver, makeRoomInFront)
+        gauges = LoopGauges("edge-\(number)")
         poller = try Poller(listener)
         input = RequestInput(capacity: settings.maxHeadBytes + Recogniser.maxBodyBytes + 1)
         audience = Audience(context.hub.board, settings)
@@ -85,9 +85,7 @@ package final class Shard: Carrier, @unchecked Sendable {
         return true
     }
 
-    /// See ``ShardGauges/lastTally``.
     package var lastTally: EdgeTally { gauges.lastTally }
-    var lastTurn: UInt64 { gauges.lastTurn }
 
     /// Runs the loop until `.stop`.
     package func run() {
@@ -230,9 +228,7 @@ package final class Shard: Carrier, @unchecked Sendable {
         case .accessChanged: recheckAccess()
         case .looked(let index, let generation, let denial, let address):
             looked(at: index, generation, denial, address)
-        case .presence(let reply): reply(audience.members.presence(on: board))
-        case .streamCounts(let scope, let reply): reply(streamCounts(of: scope))
-        case .check(let reply): reply(slots.used, audience.inconsistencies() + contradictions())
+        case .ask(let answer): answer(self)
         case .drain(let milliseconds, let done): drain(over: milliseconds, done: done)
         case .stop: turns.isStopped = true
         }
@@ -354,9 +350,7 @@ package final class Shard: Carrier, @unchecked Sendable {
             adoption.tls?.free()
             close(adoption.fd)
             ledger.leave(adoption.address)
-        case .presence(let reply): reply(Presence())
-        case .streamCounts(_, let reply): reply(StreamCounts())
-        case .check(let reply): reply(0, [])
+        case .ask(let answer): answer(nil)
         case .drain(_, let done): done()
         case .hub, .settings, .accessChanged, .looked, .canary, .stop: return
         }

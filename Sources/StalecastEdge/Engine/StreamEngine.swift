@@ -44,7 +44,7 @@ final class StreamEngine: Sendable {
         for shard in shards {
             shard.attach()
             Thread.detachNewThread {
-                stalecast_name_thread("edge-\(shard.number)")
+                stalecast_name_thread(shard.gauges.name)
                 shard.run()
             }
         }
@@ -54,15 +54,21 @@ final class StreamEngine: Sendable {
         for shard in shards { shard.post(event) }
     }
 
-    /// Gives a connection to the shards in turn.
-    func adopt(_ adoption: Shard.Adoption) {
+    /// Gives a connection, or a canary, to the shards in turn.
+    func postToNext(_ event: Shard.Event) {
         let turn = next.wrappingAdd(1, ordering: .relaxed).oldValue
-        shards[turn % shards.count].post(.adopt(adoption))
+        shards[turn % shards.count].post(event)
     }
 
-    func seatCanary(_ end: CanaryEnd, of scope: Scope) {
-        let turn = next.wrappingAdd(1, ordering: .relaxed).oldValue
-        shards[turn % shards.count].post(.canary(scope, end))
+    /// Answers of all shards, each from its thread; none of those that have stopped.
+    func answers<Answer: Sendable>(_ question: @escaping @Sendable (Shard) -> Answer) async -> [Answer] {
+        var answers: [Answer?] = []
+        for shard in shards {
+            answers.append(
+                await withCheckedContinuation { reply in shard.post(.ask { reply.resume(returning: $0.map(question)) })
+                })
+        }
+        return answers.compactMap(\.self)
     }
 
     /// Listening sockets that share one port.

@@ -16,6 +16,8 @@ final class Front: Sendable {
     private let next = Atomic<Int>(0)
     private let engine = Mutex<StreamEngine?>(nil)
     private let hasStopped = Mutex(false)
+    /// Caps as of the last settings, for all threads.
+    private let caps: Mutex<ConnectionCaps>
 
     /// - Parameter nice: how far its threads stand behind the process's others; 0 to 19.
     init(threads: Int, nice: Int32, _ context: EdgeContext, settings: EdgeSettings) {
@@ -24,8 +26,14 @@ final class Front: Sendable {
             for loop in group.makeIterator() { loop.execute { stalecast_nice_thread(nice) } }
         }
         self.context = context
-        shards = group.makeIterator().map { FrontShard(loop: $0, context, settings: settings) }
+        caps = Mutex(settings.caps)
+        shards = group.makeIterator().enumerated().map { number, loop in
+            FrontShard(number: number, loop: loop, context, settings: settings)
+        }
     }
+
+    /// The shards in turn.
+    private var nextShard: FrontShard { shards[next.wrappingAdd(1, ordering: .relaxed).oldValue % shards.count] }
 
     private var ledger: AddressLedger { context.ledger }
     private var tls: TLSServer? { context.tls }
@@ -39,8 +47,7 @@ final class Front: Sendable {
 
     /// Takes a connected descriptor from the engine, with the input that was read; with TLS when the engine had it before.
     func adopt(_ given: Shard.Handover) {
-        let shard = shards[next.wrappingAdd(1, ordering: .relaxed).oldValue % shards.count]
-        let engine = engine.withLock { $0 }
+        let (shard, engine) = (nextShard, engine.withLock { $0 })
         let peer = FrontPeer(
             address: given.address, proxy: given.proxy, isRefused: given.isRefused, ledger: ledger, fd: given.fd,
             isTLS: tls != nil, isReturned: given.tls != nil, engine: engine)
@@ -78,7 +85,7 @@ final class Front: Sendable {
 
     /// Takes the other end of a fetch of our own.
     func adoptCanary(_ fd: Int32) {
-        let shard = shards[next.wrappingAdd(1, ordering: .relaxed).oldValue % shards.count]
+        let shard = nextShard
         let peer = FrontPeer(
             address: 0, proxy: nil, isRefused: false, ledger: ledger, fd: nil, engine: nil, isCanary: true)
         ClientBootstrap(group: shard.loop)
@@ -95,10 +102,13 @@ final class Front: Sendable {
     ///
     /// - Returns: false when there is none.
     @discardableResult
-    func makeRoom() -> Bool { shards.contains { $0.http.makeRoomSoon(silentFor: $0.gauges.lastSilence) } }
+    func makeRoom() -> Bool {
+        let silence = caps.withLock { $0.silence }
+        return shards.contains { $0.http.makeRoomSoon(silentFor: silence) }
+    }
 
     func seatCanary(_ end: CanaryEnd, of scope: Scope) {
-        let shard = shards[next.wrappingAdd(1, ordering: .relaxed).oldValue % shards.count]
+        let shard = nextShard
         shard.loop.execute { shard.seatCanary(end, of: scope) }
     }
 
@@ -115,7 +125,7 @@ final class Front: Sendable {
             return try await HTTPListener.open(
                 socket ?? .address(host: host, port: Int(port)), group: group, sendBuffer: StreamEngine.sendBuffer,
                 hasRoom: { [self] in
-                    if ledger.total < self.shards[0].gauges.maxConnections + Shard.refusalHeadroom { return true }
+                    if ledger.total < caps.withLock({ $0.connections }) + Shard.refusalHeadroom { return true }
                     // It is looked at again soon.
                     makeRoom()
                     return false
@@ -217,23 +227,12 @@ final class Front: Sendable {
     }
 
     func apply(_ settings: EdgeSettings) {
+        caps.withLock { $0 = settings.caps }
         for shard in shards { shard.loop.execute { shard.apply(settings) } }
     }
 
     func accessChanged() {
         for shard in shards { shard.loop.execute { shard.recheckAccess() } }
-    }
-
-    func presence() async -> Presence {
-        await answers { $0.audience.members.presence(on: $0.board) }.reduce(into: Presence()) { $0.merge($1) }
-    }
-
-    func streamCounts(of scope: Scope) async -> StreamCounts {
-        // A loop without subscribers is not woken by a publish: its last version may be an older one.
-        await answers {
-            $0.catchUp()
-            return $0.streamCounts(of: scope)
-        }.reduce(into: StreamCounts()) { $0.merge($1) }
     }
 
     func drain(over milliseconds: Int) {
@@ -247,8 +246,6 @@ final class Front: Sendable {
         try await group.shutdownGracefully()
     }
 
-    func inconsistencies() async -> [[String]] { await answers { $0.inconsistencies() } }
-
     /// Connections of any kind that the Front holds.
     func connectionCount() async -> Int {
         await answers { $0.http.count }.reduce(0, +)
@@ -256,15 +253,20 @@ final class Front: Sendable {
 
     /// Answers of all shards, each from its loop; none once they have stopped: a loop that was shut down never answers,
     /// and its caller would wait for ever.
-    private func answers<Answer: Sendable>(
+    func answers<Answer: Sendable>(
         _ question: @escaping @Sendable (FrontShard) -> Answer
     ) async -> [Answer] {
         var answers: [Answer] = []
         for shard in shards {
             let answer = await withCheckedContinuation { (reply: CheckedContinuation<Answer?, Never>) in
                 let isOver = hasStopped.withLock { hasStopped in
-                    if !hasStopped { shard.loop.execute { reply.resume(returning: question(shard)) } }
-                    return hasStopped
+                    if hasStopped { return true }
+                    shard.loop.execute {
+                        // A loop without subscribers is not woken by a publish: its last version may be an older one.
+                        shard.catchUp()
+                        reply.resume(returning: question(shard))
+                    }
+                    return false
                 }
                 if isOver { reply.resume(returning: nil) }
             }

@@ -87,7 +87,8 @@ final class FrontPeer: @unchecked Sendable {
             return false
         }
         isReleased = true
-        engine.adopt(Shard.Adoption(fd: duplicate, address: address, request: request, tls: tls, proxy: proxy))
+        engine.postToNext(
+            .adopt(Shard.Adoption(fd: duplicate, address: address, request: request, tls: tls, proxy: proxy)))
         return true
     }
 }

@@ -12,7 +12,7 @@ import Synchronization
 package final class FrontShard: Carrier, @unchecked Sendable {
     let loop: any EventLoop
     private let context: EdgeContext
-    let gauges: FrontGauges
+    let gauges: LoopGauges
     private let inbox = Inbox<Hub.Event>()
     package var audience: Audience
     private let startedAt = stalecast_monotonic_ns()
@@ -27,11 +27,12 @@ package final class FrontShard: Carrier, @unchecked Sendable {
     /// Slot that is being written to.
     private var writing: Int32?
 
-    init(loop: any EventLoop, _ context: EdgeContext, settings: EdgeSettings) {
+    init(number: Int, loop: any EventLoop, _ context: EdgeContext, settings: EdgeSettings) {
         self.loop = loop
         self.context = context
         http = ConnectionLoop(loop)
-        gauges = FrontGauges(settings.caps)
+        gauges = LoopGauges("front-\(number)")
+        gauges.turned(at: startedAt)
         audience = Audience(context.hub.board, settings)
     }
 
@@ -70,12 +71,12 @@ package final class FrontShard: Carrier, @unchecked Sendable {
     private func publish() {
         if let scopes = audience.heard.takeNew(), inbox.hear(scopes) { loop.execute { self.takeInbox() } }
         audience.tally.stalled = audience.backlogs.count
+        gauges.count(streams: audience.tally.streams, polls: audience.tally.polls)
         gauges.publish(audience.tally)
     }
 
     func apply(_ settings: EdgeSettings) {
         loop.assertInEventLoop()
-        gauges.apply(settings.caps)
         if audience.apply(settings) { recheckAccess() }
     }
 

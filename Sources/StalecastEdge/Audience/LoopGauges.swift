@@ -1,8 +1,10 @@
 import CLinux
 import Synchronization
 
-/// Counts of a shard as other threads read them.
-final class ShardGauges: Sendable {
+/// Counts of a loop of Edge as other threads read them.
+final class LoopGauges: Sendable {
+    /// `edge-0` of the engine, `front-0` of the Front.
+    let name: String
     private let tally = Mutex(EdgeTally())
     private let turnedAt = Atomic<UInt64>(0)
     private let wantedUntil = Atomic<UInt64>(0)
@@ -10,7 +12,9 @@ final class ShardGauges: Sendable {
     private let streams = Atomic<Int>(0)
     private let polls = Atomic<Int>(0)
 
-    /// Streams and polls as of the shard's last turn; the rest may be a tenth of a second old when no one asked for a
+    init(_ name: String) { self.name = name }
+
+    /// Streams and polls as of the loop's last turn; the rest may be a tenth of a second old when no one asked for a
     /// second.
     var lastTally: EdgeTally {
         wantedUntil.store(stalecast_monotonic_ns() + 1_000_000_000, ordering: .relaxed)
@@ -20,7 +24,8 @@ final class ShardGauges: Sendable {
         return tally
     }
 
-    /// Time of the loop's last turn, in nanoseconds of the monotonic clock; it turns at least ten times a second.
+    /// Time of the loop's last turn, in nanoseconds of the monotonic clock; it turns at least ten times a second. 0 before
+    /// the first.
     var lastTurn: UInt64 { turnedAt.load(ordering: .relaxed) }
 
     func turned(at now: UInt64) { turnedAt.store(now, ordering: .relaxed) }
