@@ -23,6 +23,9 @@ package final class FetchRendering: Sendable {
 
     /// Bytes that the rendering takes in memory, with the most that its form in gzip may take.
     package var byteCount: Int { update.byteCount + unchanged.byteCount + update.body.readableBytes / 2 }
+
+    /// - Parameter held: the tags that the client holds.
+    func bytes(unless held: String?) -> FetchBytes { ETagSpelling.names(etag, in: held) ? unchanged : update }
 }
 
 /// State of the config that a fetch reports. Raw values are on the wire.

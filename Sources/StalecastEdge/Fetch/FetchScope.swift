@@ -46,6 +46,22 @@ package final class FetchScope: Sendable {
             }
         }
 
+        /// Outcome of its conditions for a context; the same contexts, and fetches that say the same, are evaluated once.
+        func outcome(of members: some FlagMembers, _ scan: FetchScan?) -> ConditionOutcome {
+            let key = scan.flatMap { outcomes.key(of: $0) }
+            if let known = key.flatMap({ outcomes.outcome(of: $0) }) { return known }
+            return outcome(of: FlagContext.context(members, at: .now()), as: key)
+        }
+
+        /// - Parameter key: nil for a context whose outcome is not kept.
+        func outcome(of context: EvaluationContext, as key: KnownOutcomes.Key?) -> ConditionOutcome {
+            let started = stalecast_monotonic_ns()
+            defer { note(nanoseconds: stalecast_monotonic_ns() &- started) }
+            func evaluate() -> ConditionOutcome { template.outcome(for: context) }
+            guard let key else { return evaluate() }
+            return outcomes.outcome(of: key, evaluate: evaluate)
+        }
+
         /// Whether an answer that is not known costs more than a stream should wait for.
         var isSlow: Bool { slowness.load(ordering: .relaxed) >= Self.maxSlowness }
 
@@ -172,8 +188,8 @@ package final class FetchScope: Sendable {
         if let answer { return answer }
         let fields = FetchFields(try RequestBody.object(plain: plain))
         let context = try FetchRequest.context(fields, at: .now())
-        let found = rendering(for: version(of: fields.text(.instanceID), address)) { $0.template.outcome(for: context) }
-        return finished(found, fields, appID: context.appID ?? "", ifNoneMatch)
+        let version = version(of: fields.text(.instanceID), address)
+        return finished(version, version?.outcome(of: context, as: nil), fields, context.appID ?? "", ifNoneMatch)
     }
 
     /// Values of a version for clients that send no context, so that no condition is true for them. The answer never
@@ -185,7 +201,7 @@ package final class FetchScope: Sendable {
         let version = current.withLock { $0.version }
         let served = version?.change.version ?? 0
         guard let version, served == wanted else { throw .notServed(wanted, served) }
-        return rendering(for: version) { $0.template.outcomeOfNone }.0.update
+        return rendering(version, version.template.outcomeOfNone).0.update
     }
 
     /// Answer to an ordinary body, on a thread that has streams to write to.
@@ -218,52 +234,55 @@ package final class FetchScope: Sendable {
     ) throws(GoogleError) -> FetchAnswer? {
         let appID = try scan.required(.appID)
         for field in [FetchField.instanceID, .token] where !scan.has(field) { throw .missing(field) }
-        let version = version(of: scan.text(.instanceID), address)
-        let key = version?.outcomes.key(of: scan)
-        if let version, let key, let outcome = version.outcomes.outcome(of: key) {
-            if let known = cache.rendering(of: outcome, in: scope, version.sequence) {
-                return finished((known, nil), scan, appID: appID, ifNoneMatch)
-            }
-            if version.isSlow, !isPatient { return nil }
-            return finished(rendering(for: version) { _ in outcome }, scan, appID: appID, ifNoneMatch)
+        guard let version = version(of: scan.text(.instanceID), address) else {
+            return finished(nil, nil, scan, appID, ifNoneMatch)
         }
-        if let version, version.isSlow, !isPatient { return nil }
-        let context = try FetchRequest.context(scan, at: .now())
-        let found = rendering(for: version) { version in
-            func evaluate() -> ConditionOutcome { version.template.outcome(for: context) }
-            guard let key else { return evaluate() }
-            return version.outcomes.outcome(of: key, evaluate: evaluate)
+        let key = version.outcomes.key(of: scan)
+        let known = key.flatMap { version.outcomes.outcome(of: $0) }
+        if !isPatient, version.isSlow,
+            known.flatMap({ cache.rendering(of: $0, in: scope, version.sequence) }) == nil
+        {
+            return nil
         }
-        return finished(found, scan, appID: appID, ifNoneMatch)
+        let outcome =
+            if let known { known } else { version.outcome(of: try FetchRequest.context(scan, at: .now()), as: key) }
+        return finished(version, outcome, scan, appID, ifNoneMatch)
     }
 
-    /// The finished answer of an outcome, and the seconds it took to render it; nil when it was there.
-    private func rendering(
-        for version: Version?, _ outcome: (Version) -> ConditionOutcome
+    /// The finished answer of an outcome in a form, and the seconds it took to render it; nil when it was there.
+    ///
+    /// - Parameters:
+    ///   - form: nil is Firebase's.
+    ///   - version: nil where the scope has none.
+    func rendering(
+        in form: FlagForm? = nil, _ version: Version?, _ outcome: ConditionOutcome?
     ) -> (FetchRendering, seconds: Double?) {
-        guard let version else { return (withoutTemplate, nil) }
-        let began = stalecast_monotonic_ns()
-        let outcome = outcome(version)
-        if let known = cache.rendering(of: outcome, in: scope, version.sequence) {
-            version.note(nanoseconds: stalecast_monotonic_ns() &- began)
-            return (known, nil)
-        }
+        guard let version, let outcome else { return (withoutTemplate(form), nil) }
+        let cache = if let form { self.cache.cache(of: form) } else { self.cache as Cache? }
+        if let known = cache?.rendering(of: outcome, in: scope, version.sequence) { return (known, nil) }
         let started = stalecast_monotonic_ns()
-        let rendering = version.renderer.rendering(of: outcome)
-        cache.keep(rendering, of: outcome, in: scope, version.sequence)
-        let ended = stalecast_monotonic_ns()
-        version.note(nanoseconds: ended &- began)
-        return (rendering, Double(ended &- started) / 1e9)
+        let rendering =
+            form.map { version.flags($0).rendering(of: outcome) } ?? version.renderer.rendering(of: outcome)
+        cache?.keep(rendering, of: outcome, in: scope, version.sequence)
+        let spent = stalecast_monotonic_ns() &- started
+        version.note(nanoseconds: spent)
+        return (rendering, Double(spent) / 1e9)
+    }
+
+    private func withoutTemplate(_ form: FlagForm?) -> FetchRendering {
+        guard let form else { return withoutTemplate }
+        let nothing = CompiledTemplate(.empty)
+        let renderer = FlagRenderer(form, nothing, version: 0, scope: scope, projectNumber: projectNumber)
+        return renderer.rendering(of: nothing.outcome(for: EvaluationContext(now: .now())))
     }
 
     private func finished(
-        _ found: (rendering: FetchRendering, seconds: Double?), _ members: some FetchMembers, appID: String,
+        _ version: Version?, _ outcome: ConditionOutcome?, _ members: some FetchMembers, _ appID: String,
         _ ifNoneMatch: String?
     ) -> FetchAnswer {
-        let rendering = found.rendering
+        let (rendering, seconds) = rendering(version, outcome)
         return FetchAnswer(
-            bytes: rendering.bytes(unless: ifNoneMatch),
-            dialect: FetchDialect(appID: appID), renderingSeconds: found.seconds,
+            bytes: rendering.bytes(unless: ifNoneMatch), dialect: FetchDialect(appID: appID), renderingSeconds: seconds,
             client: FetchRequest.client(members, appID: appID), scope: scope, version: rendering.version)
     }
 }

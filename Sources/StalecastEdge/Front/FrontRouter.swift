@@ -150,18 +150,27 @@ extension FrontRouter {
         _ project: String, _ namespace: String, _ request: FrontRequest
     ) throws(GoogleError) -> FrontOutcome {
         let scope = try servedScope(project, namespace, .watch, request).scope
-        guard board.invalidations(of: scope) != nil else { throw GoogleError(404, "no such namespace") }
         let body = try RequestBody.object(request.body, cap: settings.maxBodyBytes)
         let known = (body["lastKnownVersionNumber"] ?? body["last_known_version_number"])?.int64 ?? 0
-        let headers = request.streamHeaders
         let held = VersionNumber(clamping: known)
-        var subscription = StreamRequest(
-            kind: .invalidations, topics: [.ofScope(scope)], project: scope.project.description,
-            credentials: request.credentials, client: FetchRequest.client(ofStream: body, known: held),
-            resume: ResumePoint(have: held), isHTTP11: headers.isHTTP11, keepAlive: headers.keepAlive,
-            origin: headers.origin)
-        subscription.address = request.address
-        return .subscribe(subscription)
+        let client = FetchRequest.client(ofStream: body, known: held)
+        return try stream(.invalidations, of: scope, client, have: held, request)
+    }
+
+    /// A stream of one scope alone.
+    ///
+    /// - Parameter have: the version that the client holds; of a newer one it is told at once.
+    func stream(
+        _ kind: StreamRequest.Kind, of scope: Scope, _ client: ClientIdentity?, have: VersionNumber,
+        _ request: FrontRequest
+    ) throws(GoogleError) -> FrontOutcome {
+        guard board.invalidations(of: scope) != nil else { throw GoogleError(404, "no such namespace") }
+        return .subscribe(
+            StreamRequest(
+                kind: kind, topics: [.ofScope(scope)], project: scope.project.description,
+                credentials: request.credentials, client: client, resume: ResumePoint(have: have),
+                isHTTP11: request.isHTTP11, keepAlive: request.head.keepsAlive, origin: request.origin,
+                address: request.address))
     }
 }
 

@@ -19,15 +19,7 @@ extension FrontRouter {
     ///
     /// - Parameter context: nil where the SDK does not say it; in a release it then is a client without an id.
     func pings(_ context: LaunchDarklyContext?, _ request: FrontRequest) throws(GoogleError) -> FrontOutcome {
-        let scope = try environment(.watch, request).scope
-        guard board.invalidations(of: scope) != nil else { throw .unknownProject }
-        let headers = request.streamHeaders
-        var subscription = StreamRequest(
-            kind: .pings, topics: [.ofScope(scope)], project: scope.project.description,
-            credentials: request.credentials, client: context?.client, resume: ResumePoint(have: 0),
-            isHTTP11: headers.isHTTP11, keepAlive: headers.keepAlive, origin: headers.origin)
-        subscription.address = request.address
-        return .subscribe(subscription)
+        try stream(.pings, of: environment(.watch, request).scope, context?.client, have: 0, request)
     }
 
     /// The context in the body of a REPORT.
@@ -78,7 +70,7 @@ extension FetchScope {
         if let elsewhere { throw GoogleError(400, elsewhere) }
         let version = version(of: context.key, address)
         let outcome = version?.outcome(of: context.fields, nil)
-        let (rendering, seconds) = rendering(form, version, outcome)
+        let (rendering, seconds) = rendering(in: form, version, outcome)
         return FetchAnswer(
             bytes: rendering.bytes(unless: ifNoneMatch), dialect: .launchDarkly, renderingSeconds: seconds,
             client: context.client, scope: scope, version: rendering.version)

@@ -65,7 +65,7 @@ extension FetchScope {
             // Its asker is a server that keeps nothing: it is not counted among the clients that have a version.
             return answer(try version.flags(.ofrep).flag(key, outcome), nil, nil, version.change.version)
         }
-        let (rendering, seconds) = rendering(.ofrep, version, outcome)
+        let (rendering, seconds) = rendering(in: .ofrep, version, outcome)
         let client = ClientIdentity(members.text(.instanceID) ?? "", app: members.text(.appID) ?? "", sdk: "ofrep")
         let bytes =
             request.streams(client).map { rendering.bytes(eventStreams: $0, unless: request.ifNoneMatch) }
