@@ -73,9 +73,9 @@ private let targets: [String: @Sendable ([UInt8]) -> Void] = [
     }
     let now = Timestamp(microseconds: 0)
     let scanned = bytes.withUnsafeBufferPointer { bytes in
-        FetchScan(bytes, isOfFlags: true).map { FlagContext.read($0, at: now) }
+        FetchScan(bytes, isOfFlags: true).map { FlagContext.context($0, at: now) }
     }
-    guard let context = try? FlagContext.read(bytes, at: now) else {
+    guard let context = try? FlagContext.context(FlagFields(bytes), at: now) else {
         precondition(scanned == nil, "refused in one way only")
         return
     }
@@ -89,8 +89,8 @@ private let targets: [String: @Sendable ([UInt8]) -> Void] = [
     _ = try? LaunchDarklyContext(base64: text(bytes))
     _ = LaunchDarklyPath(text(bytes)[...], authorization: text(bytes))
     let now = Timestamp(microseconds: 0)
-    let inBody = try? LaunchDarklyContext(bytes).evaluationContext(at: now)
-    let inPath = try? LaunchDarklyContext(base64: Base64URL.encode(bytes)).evaluationContext(at: now)
+    let inBody = try? FlagContext.context(LaunchDarklyContext(bytes).fields, at: now)
+    let inPath = try? FlagContext.context(LaunchDarklyContext(base64: Base64URL.encode(bytes)).fields, at: now)
     precondition(inBody == inPath, "read in two ways")
     guard let inBody else { return }
     precondition(inBody.appInstanceID?.isEmpty == false, "a context without a key")
@@ -256,7 +256,7 @@ private let fuzzedKeys = try? KeySet(
 /// A stream or poll that is recognised is a whole head of one GET, and nothing a parser of HTTP could read in another
 /// way.
 @Sendable private func recogniser(_ bytes: [UInt8]) {
-    let request = bytes.withUnsafeBufferPointer { Recogniser.recognise($0, maxTopics: 4) }
+    let request = bytes.withUnsafeBufferPointer { Recogniser.find($0, maxTopics: 4)?.stream }
     guard request != nil else { return }
     let text = text(bytes)
     precondition(text.hasPrefix("GET /v1/") && text.utf8.elementsEqual(bytes), "no GET, or no text")

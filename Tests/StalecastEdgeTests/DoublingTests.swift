@@ -28,7 +28,7 @@ import Testing
     @Test(arguments: requests) func recognisingIsLinear(request: GrowingText) throws {
         for maxTopics in [64, 4096] {
             try expectLinear(upTo: 1 << 15, request.bytes) { bytes in
-                _ = bytes.withUnsafeBufferPointer { Recogniser.recognise($0, maxTopics: maxTopics) }
+                _ = bytes.withUnsafeBufferPointer { Recogniser.find($0, maxTopics: maxTopics)?.stream }
             }
         }
     }

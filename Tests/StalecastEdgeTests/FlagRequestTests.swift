@@ -15,12 +15,12 @@ import Testing
     /// nil for what is not ordinary.
     private func scanned(_ bytes: [UInt8]) -> EvaluationContext? {
         bytes.withUnsafeBufferPointer { bytes in
-            FetchScan(bytes, isOfFlags: true).map { FlagContext.read($0, at: Timestamp(microseconds: 0)) }
+            FetchScan(bytes, isOfFlags: true).map { FlagContext.context($0, at: Timestamp(microseconds: 0)) }
         }
     }
 
     private func lenient(_ bytes: [UInt8]) -> EvaluationContext? {
-        try? FlagContext.read(bytes, at: Timestamp(microseconds: 0))
+        try? FlagContext.context(FlagFields(bytes), at: Timestamp(microseconds: 0))
     }
 
     private static let bodies = [

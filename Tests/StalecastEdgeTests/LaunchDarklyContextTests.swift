@@ -10,10 +10,10 @@ import Testing
     private static let now = Timestamp(microseconds: 0)
 
     private func context(_ json: String) throws -> EvaluationContext {
-        let plain = try LaunchDarklyContext(Array(json.utf8)).evaluationContext(at: Self.now)
+        let plain = FlagContext.context(try LaunchDarklyContext(Array(json.utf8)).fields, at: Self.now)
         let encoded = Base64URL.encode(Array(json.utf8))
         for padding in ["", String(repeating: "=", count: (4 - encoded.utf8.count % 4) % 4)] {
-            let decoded = try LaunchDarklyContext(base64: encoded + padding).evaluationContext(at: Self.now)
+            let decoded = FlagContext.context(try LaunchDarklyContext(base64: encoded + padding).fields, at: Self.now)
             #expect(decoded == plain, "read in two ways")
         }
         return plain

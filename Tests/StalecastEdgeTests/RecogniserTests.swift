@@ -14,7 +14,7 @@ import Testing
     }
 
     static func recognise(_ bytes: [UInt8]) -> StreamRequest? {
-        bytes.withUnsafeBufferPointer { Recogniser.recognise($0, maxTopics: 64) }
+        bytes.withUnsafeBufferPointer { Recogniser.find($0, maxTopics: 64)?.stream }
     }
 
     @Test func anOrdinaryRequestIsRecognised() {

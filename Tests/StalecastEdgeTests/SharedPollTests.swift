@@ -86,7 +86,7 @@ struct SharedPollTests {
         let head = "GET /v1/poll?topic=PUSH_RC&round=0 HTTP/1.1\r\nHost: a\r\n\r\n"
         var bytes = Array(head.utf8)
         bytes.withUnsafeMutableBufferPointer {
-            #expect(Recogniser.recognise(UnsafeBufferPointer($0), maxTopics: 4) == nil)
+            #expect(Recogniser.find(UnsafeBufferPointer($0), maxTopics: 4)?.stream == nil)
         }
     }
 }

@@ -3,18 +3,8 @@ package import StalecastWire
 
 /// Reads what a client of another vendor's protocol says of itself.
 package enum FlagContext {
-    /// Reads a body that may be anything.
-    ///
-    /// - Throws: `PARSE_ERROR` for a body that is not an object, `INVALID_CONTEXT` for an invalid context.
-    package static func read(_ plain: [UInt8], at now: Timestamp) throws(FlagRefusal) -> EvaluationContext {
-        context(try FlagFields(plain), at: now)
-    }
-
-    /// Reads a body that was scanned in place, as ``read(_:at:)`` does.
-    package static func read(_ scan: FetchScan, at now: Timestamp) -> EvaluationContext { context(scan, at: now) }
-
     /// The targeting key is the instance's id; what is no input of Firebase's conditions is a custom signal.
-    static func context(_ members: some FlagMembers, at now: Timestamp) -> EvaluationContext {
+    package static func context(_ members: some FlagMembers, at now: Timestamp) -> EvaluationContext {
         var context = EvaluationContext(
             appID: members.text(.appID), appInstanceID: members.text(.instanceID), countryCode: members.text(.country),
             languageCode: members.text(.language), timeZone: members.text(.timeZone),
@@ -29,19 +19,19 @@ package enum FlagContext {
 }
 
 /// The members of a context.
-protocol FlagMembers: FetchMembers {
+package protocol FlagMembers: FetchMembers {
     /// Members that are no ``FetchField``.
     var signals: [String: String] { get }
 }
 
 extension FetchScan: FlagMembers {
-    var signals: [String: String] { texts(.customSignals) }
+    package var signals: [String: String] { texts(.customSignals) }
 }
 
 /// A context, read as JSON values.
-struct FlagFields: FlagMembers {
+package struct FlagFields: FlagMembers {
     private var texts: [FetchField: String] = [:]
-    private(set) var signals: [String: String] = [:]
+    package private(set) var signals: [String: String] = [:]
 
     /// - Parameters:
     ///   - attributes: by name; a ``FetchField`` but for the instance's id, or a custom signal.
@@ -59,7 +49,10 @@ struct FlagFields: FlagMembers {
         if let field { texts[field] = text } else { signals[name] = text }
     }
 
-    init(_ plain: [UInt8]) throws(FlagRefusal) {
+    /// Reads a body that may be anything.
+    ///
+    /// - Throws: `PARSE_ERROR` for a body that is not an object, `INVALID_CONTEXT` for an invalid context.
+    package init(_ plain: [UInt8]) throws(FlagRefusal) {
         let body: JSONObject
         do { body = try LenientJSON.object(plain) } catch {
             throw FlagRefusal(.parseError, "the body must be a JSON object: \(error.description)")
@@ -78,10 +71,10 @@ struct FlagFields: FlagMembers {
         }
     }
 
-    func text(_ field: FetchField) -> String? {
+    package func text(_ field: FetchField) -> String? {
         texts[field].flatMap { $0.isEmpty || $0 == FetchField.printedNil.description ? nil : $0 }
     }
 
-    func has(_ field: FetchField) -> Bool { text(field) != nil }
-    func texts(_ field: FetchField) -> [String: String] { field == .customSignals ? signals : [:] }
+    package func has(_ field: FetchField) -> Bool { text(field) != nil }
+    package func texts(_ field: FetchField) -> [String: String] { field == .customSignals ? signals : [:] }
 }

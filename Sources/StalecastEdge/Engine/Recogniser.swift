@@ -15,6 +15,9 @@ package struct Recogniser {
         case fetch(FetchHead)
         /// A fetch whose head is complete, and whose body is not there yet.
         case beginningOfFetch
+
+        /// The stream or poll; nil for any other request.
+        package var stream: StreamRequest? { if case .stream(let request) = self { request } else { nil } }
     }
 
     /// The largest body of a fetch that the engine takes.
@@ -44,19 +47,6 @@ package struct Recogniser {
         self.bytes = bytes
         self.hosts = hosts
         proxyField = field
-    }
-
-    /// The stream or poll, or nil when in doubt.
-    ///
-    /// - Parameter field: where a proxy says who its client is; nil when it is not asked.
-    package static func recognise(
-        _ bytes: UnsafeBufferPointer<UInt8>, maxTopics: Int, hosts: HostRule = .any,
-        field: TrustedProxies.Field? = nil
-    ) -> StreamRequest? {
-        guard case .stream(let request)? = find(bytes, maxTopics: maxTopics, hosts: hosts, field: field) else {
-            return nil
-        }
-        return request
     }
 
     /// The request, or nil when in doubt.

@@ -17,17 +17,8 @@ package enum FetchRequest {
         try context(FetchFields(body), at: now)
     }
 
-    /// Reads a body that was scanned in place, as ``context(_:at:)`` does.
-    package static func context(_ scan: FetchScan, at now: Timestamp) throws(GoogleError) -> EvaluationContext {
-        try context(members: scan, at: now)
-    }
-
-    static func context(_ fields: FetchFields, at now: Timestamp) throws(GoogleError) -> EvaluationContext {
-        try context(members: fields, at: now)
-    }
-
-    private static func context(
-        members: some FetchMembers, at now: Timestamp
+    package static func context(
+        _ members: some FetchMembers, at now: Timestamp
     ) throws(GoogleError) -> EvaluationContext {
         let appID = try members.required(.appID)
         let instanceID = try members.required(.instanceID)
@@ -101,7 +92,7 @@ struct FetchFields: FetchMembers {
 }
 
 /// The members of a fetch's body that mean something, and of the context in a request for flags.
-enum FetchField: Int, Sendable, CaseIterable {
+package enum FetchField: Int, Sendable, CaseIterable {
     case appID
     case instanceID
     case token
@@ -166,7 +157,7 @@ enum FetchField: Int, Sendable, CaseIterable {
 }
 
 /// A fetch's body, read: as JSON values where it is anything, in place where it is ordinary.
-protocol FetchMembers {
+package protocol FetchMembers {
     /// Numbers and booleans count as their text. nil is absent, null, empty or ``FetchField/printedNil``.
     func text(_ field: FetchField) -> String?
     /// A map of texts; members that are null unset nothing here and are left out.

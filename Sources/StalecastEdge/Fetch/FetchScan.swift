@@ -270,14 +270,14 @@ package struct FetchScan {
 // MARK: What it says
 
 extension FetchScan: FetchMembers {
-    func has(_ field: FetchField) -> Bool {
+    package func has(_ field: FetchField) -> Bool {
         let span = spans[field.rawValue]
         return span.end > span.start && !equal(span, FetchField.printedNil)
     }
 
-    func text(_ field: FetchField) -> String? { has(field) ? string(spans[field.rawValue]) : nil }
+    package func text(_ field: FetchField) -> String? { has(field) ? string(spans[field.rawValue]) : nil }
 
-    func texts(_ field: FetchField) -> [String: String] {
+    package func texts(_ field: FetchField) -> [String: String] {
         var texts: [String: String] = [:]
         // The last entry of a name counts, also when it is null.
         for entry in entries where entry.field == field {

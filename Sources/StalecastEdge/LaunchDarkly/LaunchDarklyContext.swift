@@ -1,7 +1,6 @@
 package import StalecastHTTP
 import StalecastHub
-package import StalecastTemplate
-package import StalecastWire
+import StalecastWire
 
 /// Context of a LaunchDarkly SDK: of one kind, of several, or a user as older SDKs have it.
 ///
@@ -10,7 +9,7 @@ package import StalecastWire
 package struct LaunchDarklyContext {
     /// The client's key; in percentages and releases the instance's id.
     package let key: String
-    let fields: FlagFields
+    package let fields: FlagFields
     /// nil where the key cannot be counted as a client.
     let client: ClientIdentity?
 
@@ -59,8 +58,6 @@ package struct LaunchDarklyContext {
         fields = FlagFields(attributes, id: key)
         client = ClientIdentity(key, sdk: "launchdarkly")
     }
-
-    package func evaluationContext(at now: Timestamp) -> EvaluationContext { FlagContext.context(fields, at: now) }
 
     private typealias Kind = (name: String, attributes: JSONObject)
 
