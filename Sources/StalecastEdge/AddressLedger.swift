@@ -28,7 +28,6 @@ package final class AddressLedger: Sendable {
     }
 
     private let state = Mutex(State())
-    /// Bad credentials.
     let failures = FailureRates()
 
     package init() {}

@@ -92,7 +92,6 @@ package final class EdgeServer: Sendable {
         return listening.port
     }
 
-    /// Mode in which callers are judged now.
     package var accessMode: EdgeAccess.Mode { settings.withLock { $0.access.mode } }
 
     /// Changes what can be changed without a restart; streams stay up.
@@ -153,7 +152,6 @@ package final class EdgeServer: Sendable {
         }
     }
 
-    /// Ends the threads, and closes what is still connected.
     package func stop() async throws {
         engine?.post(.stop)
         try await front.stop()
@@ -161,7 +159,6 @@ package final class EdgeServer: Sendable {
 
     // MARK: What it can tell
 
-    /// Counters of all shards and the Front.
     package var tally: EdgeTally {
         var tally = EdgeTally()
         for gauges in gauges { tally.merge(gauges.lastTally) }
@@ -189,7 +186,6 @@ package final class EdgeServer: Sendable {
     /// Connections held now, of any kind.
     package var connections: Int { ledger.total }
 
-    /// Subscribers by topic and transport.
     package func presence() async -> Presence {
         await answers { $0.audience.members.presence(on: $0.board) }.reduce(into: Presence()) { $0.merge($1) }
     }
@@ -225,7 +221,6 @@ package final class EdgeServer: Sendable {
 /// Parts that all loops of Edge share.
 package struct EdgeContext: Sendable {
     let hub: Hub
-    /// Source of the answers to `:fetch`.
     let served: ServedTemplates
     package let ledger = AddressLedger()
     /// nil: the listener speaks plain HTTP.

@@ -22,7 +22,6 @@ package struct EdgeSettings: Sendable, Equatable {
     package var dialects: [EdgeDialect] = []
     /// The API keys of which Firebase's clients must show one to fetch; empty (the default) asks for none.
     package var apiKeys: [String] = [] { didSet { keys = APIKeys(apiKeys) } }
-    /// Accepted keys by their hashes.
     private(set) var keys = APIKeys([])
     /// Rules for listening and fetching. Default: no credential is asked for.
     package var access = EdgeAccess()
@@ -35,7 +34,6 @@ package struct EdgeSettings: Sendable, Equatable {
 
     package init() {}
 
-    /// Limits of one connection of the Front.
     var connections: ConnectionLimits {
         var limits = ConnectionLimits()
         limits.maxHeadBytes = maxHeadBytes

@@ -9,7 +9,6 @@ package struct EdgeTally: Sendable {
     package var coalesced = 0
     package var drops: [DropReason: Int] = [:]
     package var accepted = 0
-    /// Connections refused, by cap.
     package var refused: [DropReason: Int] = [:]
     /// Connections the engine left to the Front.
     package var handedOver = 0

@@ -28,10 +28,8 @@ package final class DataMessage: Sendable {
         }
     }
 
-    /// Receivers of a sent message.
     package enum Target: Sendable {
         case topic(TopicName)
-        /// Subscribers for whose topics the condition holds.
         case condition(TopicCondition)
     }
 }

@@ -31,7 +31,6 @@ package struct HerdExperience: Sendable, Hashable {
     /// Fewer answers have no 99th percentile worth the name.
     private static let leastAnswers = 20
 
-    /// Fetches that were seen.
     package var fetches: Int { answers.reduce(0, +) }
 
     /// Requests per second the origin is asked for now.

@@ -26,9 +26,7 @@ package final class Hub: Sendable {
     private let state: Mutex<State>
     private let newest: Atomic<CommitSequence>
     private let herds: [Scope: HerdWindow]
-    /// Tracker of the clients that have each version.
     package let propagation: RolloutTracker
-    /// Facts that the gates of staged releases see.
     package let releases = ReleaseWatch()
 
     /// - Parameter herds: the scopes whose messages ask clients to spread their fetches.
@@ -131,7 +129,6 @@ package final class Hub: Sendable {
         }
     }
 
-    /// Sends data to the connected subscribers of a target.
     package func send(_ message: DataMessage) {
         state.withLock { state in
             for listener in state.listeners { listener(.data(message)) }

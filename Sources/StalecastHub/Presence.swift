@@ -16,7 +16,6 @@ package enum DropReason: String, Sendable, CaseIterable {
     case writeStall = "write_stall"
     /// The stream reached its age.
     case lifetime
-    /// The daemon is stopping.
     case drain
     /// No complete request head arrived in time.
     case headerTimeout = "header_timeout"
@@ -26,7 +25,6 @@ package enum DropReason: String, Sendable, CaseIterable {
     case idle
     /// A reload took the topic away.
     case topicRetired = "topic_retired"
-    /// Its credential came to its end.
     case expired
     /// Its credential was revoked, or lost a grant.
     case revoked
@@ -77,12 +75,10 @@ package struct Presence: Sendable {
         a.merging(b) { $0.merging($1, uniquingKeysWith: +) }
     }
 
-    /// Counts of all projects together.
     package var byTopic: Counts {
         counts.values.reduce([:], Self.sum)
     }
 
-    /// Counts a topic's subscribers in all projects.
     package func count(_ topic: TopicName, _ transport: Transport) -> Int {
         counts.values.reduce(0) { $0 + ($1[topic]?[transport] ?? 0) }
     }

@@ -68,7 +68,6 @@ package final class EncodedMessage: Sendable {
         (self.message, self.epoch, self.isInvalidation) = (message, epoch, isInvalidation)
     }
 
-    /// The message's JSON on one line.
     package var json: [UInt8] { bytes.json }
     /// The event with its `id`, as one chunk of an HTTP/1.1 body; it lives as long as this object.
     package var chunk: SharedBytes { bytes.chunk }

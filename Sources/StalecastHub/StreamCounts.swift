@@ -43,7 +43,6 @@ package struct StreamCounts: Sendable, Hashable {
 }
 
 extension TopicBoard {
-    /// The topics that announced the newest change of a scope.
     package func concerned(by scope: Scope) -> [Topic.Index] {
         let bound = topics.indices.filter { topics[$0].scope == scope && !topics[$0].isRetired }
         let newest = bound.compactMap { topics[$0].latest?.sequence }.max()

@@ -4,7 +4,6 @@ package import StalecastWire
 /// so that a shard's subscribers see one consistent history without a lock.
 package struct TopicBoard: Sendable {
     package let epoch: Epoch
-    /// The last sequence applied.
     package private(set) var headSequence: CommitSequence
     package internal(set) var topics: [Topic] = []
     /// Topics of each scope, those of stages and retired ones included.
@@ -196,7 +195,6 @@ package struct TopicBoard: Sendable {
         return before.map { Set($0).union(own).sorted() }
     }
 
-    /// Takes an announcement into the state.
     package mutating func apply(_ announcement: Announcement) {
         let change = announcement.change
         headSequence = change.sequence
@@ -220,7 +218,6 @@ package struct TopicBoard: Sendable {
 
         init(_ changes: [TemplateChange]) { self.changes = changes.suffix(2 * Self.capacity).map(\.withSmallKeys) }
 
-        /// History in memory of its own.
         var unshared: History {
             var copy = self
             copy.changes = changes.map { $0 }
@@ -281,7 +278,6 @@ package struct TopicBoard: Sendable {
         /// The request names no project, and there are several.
         case projectIsMissing
         case unknownProject
-        /// None of the names is a topic of the project.
         case unknownTopics
     }
 
@@ -332,7 +328,6 @@ package struct TopicBinding: Sendable, Hashable {
         isInvalidation = false
     }
 
-    /// The hidden topic of a scope.
     package init(invalidationsOf scope: Scope) {
         name = .ofScope(scope)
         scopes = [scope]
@@ -340,7 +335,6 @@ package struct TopicBinding: Sendable, Hashable {
         isInvalidation = true
     }
 
-    /// Whether the topic announces this change of one of its scopes.
     package func hears(_ change: TemplateChange) -> Bool { keys.hear(change) }
 
     /// The names among changed parameters that the topic is about; nil stays "anything".

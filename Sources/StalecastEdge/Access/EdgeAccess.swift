@@ -10,7 +10,6 @@ package struct EdgeAccess: Sendable, Equatable {
         case off
         /// Admits as `off` does; counts and logs callers that would be refused.
         case observe
-        /// Grants decide.
         case enforce
     }
 
@@ -247,7 +246,6 @@ extension StreamRequest {
         }
     }
 
-    /// Words for the log.
     fileprivate var words: String {
         let path =
             switch kind {

@@ -53,7 +53,6 @@ enum SessionCookie {
         return field(value: text, seconds: min(left, life))
     }
 
-    /// The field that takes it away.
     static let ending = field(value: "", seconds: 0)
 
     private static func field(value: String, seconds: Int64) -> String {

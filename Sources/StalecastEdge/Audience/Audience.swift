@@ -74,7 +74,6 @@ package struct Audience {
         if !notes.holds.isEmpty { notes.holds[index] = nil }
     }
 
-    /// Drops scopes that no subscriber hears any more.
     mutating func forgetUnheard() {
         heard.keep(members.scopes(on: board))
         heard.setCanaries(canaries.scopes)
@@ -96,7 +95,6 @@ package struct Audience {
         return members.all(of: retired.map { Topic.Index($0) })
     }
 
-    /// Subscribers that a sent message reaches.
     func audience(of message: DataMessage) -> [Int32] {
         if case .topic(let name) = message.target { return members.all(of: board.audience(name, in: message.project)) }
         return (0..<slots.end).filter { index in
@@ -205,7 +203,6 @@ package struct Audience {
         reschedule(index)
     }
 
-    /// Reason of an end at the deadline.
     func endReason(_ index: Int32) -> DropReason {
         if drainEnd != nil { return .drain }
         let number = slots[index].pointee.client.principal
@@ -239,7 +236,6 @@ package struct Audience {
         }
     }
 
-    /// Spreads the ends of all subscribers over a drain.
     package mutating func drain(over milliseconds: Int) {
         drainEnd = wheel.now + TimerWheel.ticks(milliseconds + SubscriberPolicy.drainGraceMs)
         for index in 0..<slots.end where slots[index].pointee.isSubscriber {
@@ -248,7 +244,6 @@ package struct Audience {
         }
     }
 
-    /// Retry time for a client that the drain ends.
     mutating func drainRetryMs(connections: Int) -> Int {
         let end = drainEnd ?? wheel.now
         let left = Int(end - min(end, wheel.now)) * Int(TimerWheel.tickNanoseconds / 1_000_000)
@@ -308,7 +303,6 @@ struct ByteCache {
         return stream.bytes
     }
 
-    /// The end of a fetch's head.
     mutating func fetchEnding(_ fields: String) -> [UInt8] {
         let second = date.string()
         if fetch.second != second || fetch.fields != fields {

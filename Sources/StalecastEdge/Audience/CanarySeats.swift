@@ -34,7 +34,6 @@ package struct CanarySeats {
         /// Time of the last message, in nanoseconds of the monotonic clock: of its announcement, or of its write where
         /// it was held back.
         var toldAt: UInt64 = 0
-        /// Newest message that is held back.
         var late: Message?
     }
 
@@ -77,7 +76,6 @@ package struct CanarySeats {
         }
     }
 
-    /// Writes what was held back and is due.
     package mutating func tellLate(at now: UInt64) {
         for (scope, seat) in seats where seat.late != nil && now >= seat.toldAt + Self.pace {
             send(scope, isLate: true, at: now)

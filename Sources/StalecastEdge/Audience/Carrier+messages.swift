@@ -85,7 +85,6 @@ extension Carrier {
         broadcast(run)
     }
 
-    /// Handles one event of the hub by itself.
     package func handle(_ event: Hub.Event) {
         switch event {
         case .announcement(let announcement): broadcast([announcement])
@@ -331,7 +330,6 @@ extension Audience {
         return true
     }
 
-    /// The first bytes of a stream.
     fileprivate mutating func opening(
         of dialect: StreamDialect, _ topics: AdmittedTopics, from point: ResumePoint, _ cors: String
     ) -> [UInt8] {

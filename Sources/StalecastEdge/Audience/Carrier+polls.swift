@@ -34,7 +34,6 @@ extension Carrier {
         answer(index, audience.encoded(owed).map(\.json), reset: reset)
     }
 
-    /// A poll whose time is up.
     func answerEmpty(_ index: Int32) {
         answer(index, [], status: slots[index].pointee.request.wantsNotModified ? 304 : 200)
     }

@@ -3,7 +3,6 @@ import StalecastWire
 
 /// A release splits a scope's topics into one for each stage: members move once, and no fan-out asks for a stage.
 extension Carrier {
-    /// Moves a scope's members to the topics of their stages.
     func split(_ scope: Scope, as board: TopicBoard) {
         releaseDoomed()
         let former = self.board.seats(of: scope)

@@ -2,7 +2,6 @@ import CLinux
 package import StalecastHub
 package import StalecastWire
 
-/// Timers of streams and polls, and counts of them.
 extension Carrier {
     // MARK: Timers
 
@@ -55,7 +54,6 @@ extension Carrier {
         write(event, to: index, through: board.headSequence)
     }
 
-    /// Ends every subscriber that may not hear its topics any more.
     func recheckAccess() {
         for index in audience.recheckAccess() { end(index, .revoked) }
     }

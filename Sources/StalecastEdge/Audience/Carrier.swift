@@ -32,12 +32,10 @@ package protocol Carrier: AnyObject {
     func timerFired(_ index: Int32)
 }
 
-/// Result of a write.
 package enum Sent: Equatable, Sendable {
     case all
     /// Number of bytes that were taken; ``Carrier/drainBacklog(_:)`` follows when the connection takes more.
     case part(Int)
-    /// The connection is dead.
     case gone
 }
 

@@ -30,7 +30,6 @@ package final class Inbox<Event: Sendable>: Sendable {
 
     /// Task of the thread that has posted.
     package enum Posted: Sendable {
-        /// Wake the loop.
         case wake
         /// Nothing: the loop was woken before.
         case woken
@@ -60,7 +59,6 @@ package final class Inbox<Event: Sendable>: Sendable {
         }
     }
 
-    /// Takes everything posted so far.
     package func take() -> [Event] {
         state.withLock { state in
             defer { (state.events, state.isWoken) = ([], false) }
@@ -78,7 +76,6 @@ package final class Inbox<Event: Sendable>: Sendable {
         }
     }
 
-    /// Takes what is left, and refuses later posts.
     package func close() -> [Event] {
         state.withLock { $0.isClosed = true }
         return take()

@@ -74,7 +74,6 @@ package struct Members {
 
     // MARK: Members and topics
 
-    /// The topics of a subscribed slot.
     func topics(of index: Int32) -> [Topic.Index] {
         let topic = slots[index].pointee.topic
         if topic >= 0 { return [Topic.Index(rawValue: topic)] }
@@ -122,7 +121,6 @@ package struct Members {
         }
     }
 
-    /// Subscribers by topic and transport.
     package func presence(on board: TopicBoard) -> Presence {
         var presence = Presence()
         for (number, indexes) in lists.enumerated() where !indexes.isEmpty {
@@ -144,7 +142,6 @@ package struct Members {
         return joined.topics.first { board[$0].name == name } == topic
     }
 
-    /// Scopes that have a member.
     func scopes(on board: TopicBoard) -> Set<Scope> {
         Set(lists.indices.lazy.filter { !self.lists[$0].isEmpty }.map { board[Topic.Index($0)].scope })
     }
@@ -165,7 +162,6 @@ package struct Members {
     }
 }
 
-/// The topics of a stream with more than one.
 struct SeveralTopics {
     let topics: [Topic.Index]
     /// Places in the topics' member lists, in the order of `topics`.

@@ -8,7 +8,6 @@ package import StalecastWire
 /// arrive together the second would be lost. Newest wins within the distance. A paced fan-out tells streams one after
 /// the other, see ``PacedFanOut``. The newest message of a burst comes again, see ``BurstEcho``.
 package struct Pacing: Sendable {
-    /// Decision about a message that was announced.
     package enum Decision: Sendable {
         case write
         case hold
@@ -16,9 +15,7 @@ package struct Pacing: Sendable {
         case replace
     }
 
-    /// Something that is due for a topic.
     package enum Step: Sendable {
-        /// Write the message that was held back.
         case write(TopicBoard.Announcement)
         /// Tell these streams, unless they were told meanwhile; the fan-out may be over with them.
         case turns([Int32], of: TopicBoard.Announcement, isLast: Bool)
@@ -52,7 +49,6 @@ package struct Pacing: Sendable {
 
     // MARK: Distance
 
-    /// Decides about the next message of a topic.
     package mutating func admit(
         _ announcement: TopicBoard.Announcement, on topic: Topic.Index, at now: UInt64
     ) -> Decision {

@@ -35,7 +35,6 @@ package struct StreamSlot {
         var keepAlive = true
         /// Kind of its stream, or of the last request of a stream's form.
         var kind = StreamRequest.Kind.events
-        /// A poll that times out answers 304.
         var wantsNotModified = false
     }
 
@@ -98,7 +97,6 @@ package struct StreamSlot {
     /// The topics are in the shard's table of streams with several topics.
     static let several: Int32 = -2
 
-    /// Form in which a connection's bytes go over the socket.
     enum Cover {
         case plain
         /// BoringSSL's: any connection over TLS at first.
@@ -107,10 +105,8 @@ package struct StreamSlot {
         case records(TLSRecords)
     }
 
-    /// Phase of a connection of the engine.
     enum Phase: UInt8 {
         case free
-        /// Waiting for a request head.
         case head
         /// Waiting until the token in its request was looked at.
         case verifying

@@ -7,7 +7,6 @@ package import StalecastHTTP
 /// feed, a second request behind the first, a byte beyond ASCII) is left to the Front, which parses HTTP of every
 /// shape. What it accepts must mean the same to any HTTP parser.
 package struct Recogniser {
-    /// Request that was recognised.
     package enum Found: Sendable {
         case stream(StreamRequest)
         /// `/v1/state`; its request is a poll's.

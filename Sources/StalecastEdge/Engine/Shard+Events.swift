@@ -47,7 +47,6 @@ extension Shard {
         /// Input that was read already, before what is in the socket.
         package let input: [UInt8]
         let address: UInt64
-        /// Whether the connection is over a cap.
         let isRefused: Bool
         /// TLS session that it had in the engine before.
         let tls: TLSSession?

@@ -115,7 +115,6 @@ extension Shard {
     /// Most readings of a head that is not whole: its bytes are read again each time.
     private static let maxWaits: UInt8 = 8
 
-    /// The body did not come in time.
     func refuseBody(_ index: Int32) {
         _ = put(Refusals.whole(.bodyTimeout, cors: "", date: audience.bytes.date.string())[...], on: slots[index])
         release(index, .bodyTimeout)

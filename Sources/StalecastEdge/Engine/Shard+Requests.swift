@@ -76,7 +76,6 @@ extension Shard {
         let isLookedAt: Bool
     }
 
-    /// Serves a stream, a poll or the state.
     private func serve(_ request: StreamRequest, _ seen: Seen) {
         let index = seen.index
         let slot = slots[index]

@@ -39,7 +39,6 @@ final class StreamEngine: Sendable {
         self.shards = shards
     }
 
-    /// Joins the hub and starts the threads.
     func start() {
         for shard in shards {
             shard.attach()
@@ -71,7 +70,6 @@ final class StreamEngine: Sendable {
         return answers.compactMap(\.self)
     }
 
-    /// Listening sockets that share one port.
     enum Listeners {
         /// Opens `count` sockets with `SO_REUSEPORT`. Since that would let a second daemon of the same user share the
         /// port unnoticed, the port must first be free for a socket without it.

@@ -6,7 +6,6 @@ package enum FetchDialect: String, Sendable, CaseIterable {
     case android
     /// A provider of OpenFeature, whatever app id it names.
     case ofrep
-    /// A client-side SDK of LaunchDarkly.
     case launchDarkly = "launchdarkly"
     /// Desktop C++ apps carry an Android app id; this is for ids of no such form.
     case other
@@ -30,7 +29,6 @@ package enum FetchDialect: String, Sendable, CaseIterable {
 
     private static let apps: [FetchDialect] = [.web, .ios, .android]
 
-    /// Its place among all.
     var index: Int {
         switch self {
         case .web: 0

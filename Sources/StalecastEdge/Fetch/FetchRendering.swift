@@ -35,7 +35,6 @@ package enum FetchState: String, Sendable, CaseIterable {
     case noTemplate = "NO_TEMPLATE"
     case emptyConfig = "EMPTY_CONFIG"
 
-    /// Its place among all.
     var index: Int {
         switch self {
         case .update: 0
@@ -51,10 +50,8 @@ package final class FetchBytes: Sendable {
     /// Status line and whole header lines, open for more lines.
     package let head: ByteBuffer
     package let body: ByteBuffer
-    /// State in the body.
     package let state: FetchState
     let etag: String?
-    /// Form in gzip.
     let packed = Mutex(PackedAnswer())
 
     var byteCount: Int { head.readableBytes + body.readableBytes }

@@ -111,7 +111,6 @@ package enum FetchField: Int, Sendable, CaseIterable {
     /// Only of a context: a fetch says it in its app id.
     case platform
 
-    /// Its two names in a fetch.
     var names: (camel: StaticString, snake: StaticString) {
         switch self {
         case .appID: ("appId", "app_id")

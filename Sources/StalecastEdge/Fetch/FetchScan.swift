@@ -22,14 +22,12 @@ package struct FetchScan {
         var isNull = true
     }
 
-    /// A member of one of the maps.
     private struct Entry {
         let field: FetchField
         let name: Span
         let value: Span
     }
 
-    /// Members of the body.
     private static let maxMembers = 64
 
     /// nil for what is not ordinary.

@@ -185,7 +185,6 @@ extension FrontRouter {
                 maxBodyBytes: settings.maxBodyBytes, address: request.isCanary ? nil : request.address))
     }
 
-    /// Values of one version, which caches keep for ever.
     func config(
         _ project: String, _ namespace: String, _ request: FrontRequest
     ) throws(GoogleError) -> FrontResponse {

@@ -22,9 +22,7 @@ package final class FrontShard: Carrier, @unchecked Sendable {
     let http: ConnectionLoop
     /// Connections of any kind on this loop, for the drain.
     var connections: [ObjectIdentifier: FrontConnection] = [:]
-    /// Connections of the subscribers, by slot.
     private var seated: [Int32: FrontConnection] = [:]
-    /// Slot that is being written to.
     private var writing: Int32?
 
     init(number: Int, loop: any EventLoop, _ context: EdgeContext, settings: EdgeSettings) {
@@ -40,7 +38,6 @@ package final class FrontShard: Carrier, @unchecked Sendable {
     var served: ServedTemplates { context.served }
     var freshness: (any FreshnessGate)? { context.freshness }
 
-    /// Joins the hub and starts the loop's turns.
     func attach() -> EventLoopFuture<Void> {
         loop.submit { [self] in
             attach { [self] in post($0, for: $1) }
@@ -80,7 +77,6 @@ package final class FrontShard: Carrier, @unchecked Sendable {
         if audience.apply(settings) { recheckAccess() }
     }
 
-    /// A connection was let go by its own rules.
     func count(_ fault: ConnectionFault) {
         let reason: DropReason =
             switch fault {
@@ -125,7 +121,6 @@ package final class FrontShard: Carrier, @unchecked Sendable {
         return seated[index] !== connection ? .gone : connection.isWritable ? .all : .part(bytes.count)
     }
 
-    /// A held connection's channel takes bytes again.
     func becameWritable(_ index: Int32) {
         // Otherwise it is asked after the write.
         guard writing != index else { return }
@@ -150,7 +145,6 @@ package final class FrontShard: Carrier, @unchecked Sendable {
         if isBroken { connection?.close() } else { connection?.closeWhenWritten() }
     }
 
-    /// Contradictions in the books; see ``Audience/inconsistencies()``.
     func inconsistencies() -> [String] {
         let taken = (0..<slots.end).filter { slots[$0].pointee.phase != .free }
         let isSeated = Set(taken) == Set(seated.keys) && seated.allSatisfy { $0.value.seat == $0.key }

@@ -22,7 +22,6 @@ extension FrontRouter {
         try stream(.pings, of: environment(.watch, request).scope, context?.client, have: 0, request)
     }
 
-    /// The context in the body of a REPORT.
     func context(_ request: FrontRequest) throws(GoogleError) -> LaunchDarklyContext {
         try LaunchDarklyContext(RequestBody.inflated(request.body, cap: settings.maxBodyBytes))
     }
@@ -47,7 +46,6 @@ extension FrontRouter {
         }
     }
 
-    /// Header fields that these SDKs send from pages.
     static let launchDarklyHeaders = """
         , x-launchdarkly-user-agent, x-launchdarkly-wrapper, x-launchdarkly-tags, x-launchdarkly-event-schema, \
         x-launchdarkly-payload-id

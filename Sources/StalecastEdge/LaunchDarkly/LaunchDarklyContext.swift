@@ -61,7 +61,6 @@ package struct LaunchDarklyContext {
 
     private typealias Kind = (name: String, attributes: JSONObject)
 
-    /// Kinds by name.
     private static func kinds(_ object: JSONObject) throws(GoogleError) -> [Kind] {
         var attributes = object
         attributes["kind"] = nil

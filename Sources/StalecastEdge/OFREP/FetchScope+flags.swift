@@ -3,7 +3,6 @@ import StalecastHTTP
 package import StalecastHub
 import StalecastWire
 
-/// A request for flags, without its body.
 package struct FlagRequest {
     /// The flag that is asked for; nil for all.
     let key: String?

@@ -2,7 +2,6 @@ import StalecastAccess
 package import StalecastHTTP
 package import StalecastWire
 
-/// A line of the public listener's table.
 package typealias EdgeOperation = Operation<EdgeHandler>
 
 /// Function that serves an operation of the public listener.
@@ -15,7 +14,6 @@ package struct EdgeHandler: Sendable {
     let run: Run
 }
 
-/// Everything the public listener serves.
 package enum EdgeOperations {
     package static let table = OperationTable(streams + firebase + flags + daemon)
 

@@ -20,7 +20,6 @@ package enum Freshness: Sendable, Hashable {
     case fresh
     /// Freshness that was not confirmed for so many seconds.
     case unverified(seconds: Int)
-    /// The replica must not answer now.
     case refused
     /// The log ends before the sequence: no history that is known here has it.
     case beyondTheLog

@@ -18,7 +18,6 @@ package final class FreshnessTally: Sendable {
         return freshness
     }
 
-    /// Counts of all causes and outcomes, in order.
     package var all: [(cause: Cause, outcome: String, count: Int)] {
         let counts = counts.withLock { $0 }
         return Cause.allCases.flatMap { cause in

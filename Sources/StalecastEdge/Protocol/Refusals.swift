@@ -1,7 +1,6 @@
 import StalecastHTTP
 import StalecastWire
 
-/// Whole answers to what is not served now.
 enum Refusals {
     /// Answer to a request that is to be tried again. Browsers never come back after a refusal by status, so a stream
     /// is opened and ended with a delay. An SDK that pings are for waits longer after each refusal, but not after an

@@ -41,13 +41,11 @@ package struct SharedPoll: Sendable, Equatable {
         holdMs = hasCursor ? Int(next * wait - now) : 0
     }
 
-    /// Number for the query of the next poll.
     package func round(isSilent: Bool) -> Int64 { isSilent ? next : current }
 
     /// `Cache-Control` of its answer. Browsers keep none: only a shared cache obeys `s-maxage`.
     package var caching: String { isKept ? "public, max-age=0, s-maxage=\(Self.keptSeconds)" : "no-store" }
 
-    /// Reads the query's `round`.
     static func round(_ text: String) throws(GoogleError) -> Int64 {
         guard let round = Int64(text), (0...maxRound).contains(round) else {
             throw .invalidArgument("round is the number in the last answer, or 0 for the first poll")

@@ -36,7 +36,6 @@ package struct StreamRequest: Sendable, Equatable {
     package var project: String?
     /// nil is every namespace of the project.
     package var namespace: String?
-    /// The credentials.
     package var credentials = Credentials()
     /// Client that the request names; nil when it does not.
     package var client: ClientIdentity?
@@ -81,7 +80,6 @@ extension StreamRequest {
     }
 }
 
-/// The header fields a stream request is made from.
 package struct StreamHeaders: Equatable {
     package var credentials = Credentials()
     package var client: String?
@@ -91,7 +89,6 @@ package struct StreamHeaders: Equatable {
     package var forwarded: [String] = []
     package var isHTTP11 = true
     package var keepAlive = true
-    /// The answer may be gzip.
     package var admitsGzip = false
 
     package init(isHTTP11: Bool = true, keepAlive: Bool = true) {
@@ -99,7 +96,6 @@ package struct StreamHeaders: Equatable {
         self.keepAlive = keepAlive
     }
 
-    /// Reads the head that an HTTP parser made.
     package init(_ head: RequestHead) {
         self.init(isHTTP11: head.isHTTP11, keepAlive: head.keepsAlive)
         lastEventID = head.headers.first(name: "last-event-id")

@@ -8,7 +8,6 @@ package final class ConnectionLoop: @unchecked Sendable {
     package let loop: any EventLoop
     private var date = HTTPDate()
     private var connections: [ObjectIdentifier: any LoopMember] = [:]
-    /// The handshakes of this loop.
     var handshakes = HandshakeLine<TLSEntrance>()
     /// Looks at deadlines, since a timer per request costs more than a fetch; nil while there is no connection.
     private var sweep: RepeatedTask?
@@ -25,7 +24,6 @@ package final class ConnectionLoop: @unchecked Sendable {
 
     package init(_ loop: any EventLoop) { self.loop = loop }
 
-    /// The time as HTTP writes it.
     package var dateText: String { date.string() }
     package var count: Int { connections.count }
 
@@ -159,7 +157,6 @@ protocol LoopMember: AnyObject {
     var headBegan: UInt64? { get }
     /// End of the last answer; nil where no other request was served, or one is being served.
     var idleSince: UInt64? { get }
-    /// Holds a stream or a poll.
     var isHolding: Bool { get }
     /// Some time passed; nanoseconds of the monotonic clock.
     func tick(at now: UInt64)

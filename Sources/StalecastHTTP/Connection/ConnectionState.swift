@@ -22,12 +22,10 @@ package struct ConnectionState: Sendable {
         case blocked
         /// The last answer is written, and the kernel has not taken all of it.
         case flushing
-        /// The output is closed.
         case lingering
         case closed
     }
 
-    /// Action for bytes that arrived.
     package enum Take: Sendable, Equatable {
         /// Give so many to the parser.
         case pass(Int)
@@ -37,7 +35,6 @@ package struct ConnectionState: Sendable {
         case refuse(GoogleError)
     }
 
-    /// Action after the end of an answer.
     package enum Next: Sendable, Equatable {
         /// Take up what waits.
         case proceed
@@ -69,7 +66,6 @@ package struct ConnectionState: Sendable {
     /// Bytes that waited for the client at the last check.
     private var unwrittenBefore = 0
 
-    /// - Parameter now: when the connection began.
     package init(limits: ConnectionLimits, at now: UInt64) {
         self.limits = limits
         deadline = (now + limits.headTimeout.nanoseconds, .head)
@@ -97,13 +93,11 @@ package struct ConnectionState: Sendable {
         default: return nil
         }
     }
-    /// The last answer was written.
     package var isEnding: Bool { if case .flushing = phase { true } else { isLingering || isClosed } }
     package var isLingering: Bool { if case .lingering = phase { true } else { false } }
 
     // MARK: Input
 
-    /// Bytes arrived, or waited.
     package mutating func take(_ bytes: UnsafeRawBufferPointer, at now: UInt64) -> Take {
         switch phase {
         case .head(let before):

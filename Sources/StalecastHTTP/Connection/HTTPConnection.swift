@@ -182,7 +182,6 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
         }
     }
 
-    /// The client ended its side.
     func inputClosed() {
         notePrompt()
         input.hasEnded = true
@@ -215,7 +214,6 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
     /// Whether this is a stream of an HTTP/2 connection: the socket is shared with others.
     package var isStream: Bool { stream != nil }
 
-    /// Whether the connection may go on after the answer to the request being served.
     package var keepsAlive: Bool { !state.endsWithAnswer }
 
     package func write(_ bytes: [UInt8]) {
@@ -252,7 +250,6 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
         return exchange.prompt
     }
 
-    /// Takes note of an answer that another thread has written.
     func notePrompt() {
         if let prompt = exchange.prompt, prompt.isWritten() { ended(keepAlive: keepsAlive) }
     }

@@ -8,7 +8,6 @@ package struct HTTPListener: Sendable {
     /// Connections that the kernel may queue before they are accepted.
     private static let backlog: Int32 = 4096
 
-    /// Address to listen on.
     package enum BindAddress: Sendable {
         case address(host: String, port: Int)
         /// A socket that listens already, and is closed with the listener.

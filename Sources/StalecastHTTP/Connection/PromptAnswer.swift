@@ -11,7 +11,6 @@ import Synchronization
 /// The socket is a duplicate: once the loop has closed its own descriptor, the number may mean another connection.
 package final class PromptAnswer: Sendable {
     private enum Phase {
-        /// The answer is not written yet.
         case open
         /// The loop has looked before the answer was written. It is woken to write it, or to note that it was just written.
         case awaited

@@ -74,7 +74,6 @@ final class ProxyEntrance: ChannelInboundHandler, RemovableChannelHandler, LoopM
     func close() { context?.close(promise: nil) }
 }
 
-/// End of the wait for a PROXY header.
 package enum ProxyArrival: Sendable, Equatable {
     /// The client for which the proxy speaks; nil: the proxy itself.
     case client(IPAddress?)

@@ -27,13 +27,11 @@ struct RequestFrame: Sendable {
     private(set) var isForeign = false
     /// The request line ends in `HTTP/1.1` or `HTTP/1.0`.
     private(set) var isHTTP = false
-    /// A chunk's size is not a number.
     private(set) var isBroken = false
 
     var isComplete: Bool { if case .end = part { true } else { false } }
     var isAtHeadEnd: Bool { if case .headEnd = part { true } else { false } }
 
-    /// The parser has told how the body is framed.
     mutating func begin(_ framing: RequestHead.Framing) {
         switch framing {
         case .none: part = .end

@@ -3,7 +3,6 @@ import StalecastWire
 
 /// A request's head after the rules that are beyond the parser's: nothing that two servers could read differently.
 package struct RequestHead: Sendable {
-    /// Way in which the body's end is found.
     package enum Framing: Sendable, Hashable {
         case none
         case length(Int)

@@ -15,7 +15,6 @@ final class HTTP2Exchange: ChannelDuplexHandler {
 
     private var output = Output.head
     private var hasHead = false
-    /// The whole request is here.
     private var hasEnded = false
     /// The request is a HEAD: its answer has no body (RFC 9110 §9.3.2).
     private var isHead = false
@@ -23,7 +22,6 @@ final class HTTP2Exchange: ChannelDuplexHandler {
     private var isChunked = false
     /// Bytes of answers that the client has not taken.
     private(set) var unwritten = 0
-    /// A DATA frame goes out.
     private let sent: () -> Void
 
     /// The client took everything that was written.
@@ -216,7 +214,6 @@ enum ResponseText {
         return nil
     }
 
-    /// - Returns: place of the next CR LF.
     private static func endOfLine(in bytes: UnsafeRawBufferPointer, from start: Int) -> Int? {
         var start = start
         while let end = bytes[start...].firstIndex(of: 0x0D) {

@@ -41,7 +41,6 @@ package struct Answer: Hashable, Sendable {
         self.body = body
     }
 
-    /// JSON for people and programs.
     package init(status: Int = 200, _ json: JSONValue) {
         self.init(status: status, contentType: Self.jsonType, body: json.encoded(.pretty) + [0x0A])
     }

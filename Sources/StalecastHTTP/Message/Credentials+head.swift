@@ -15,7 +15,6 @@ extension Credentials {
         read(query: head.query)
     }
 
-    /// The credentials in a query.
     package mutating func read(query: Substring) {
         if query.isEmpty { return }
         for item in query.split(separator: "&") {

@@ -5,7 +5,6 @@ package struct EmbeddedFile: Sendable {
     /// `app.js`.
     package let name: String
     package let bytes: [UInt8]
-    /// ``bytes`` as gzip.
     package let packed: [UInt8]
     /// Tag of the content: gzip ends in its CRC-32 and its length.
     package let etag: String

@@ -21,7 +21,6 @@ package struct GoogleError: Error, Hashable, Sendable {
         self.message = message
     }
 
-    /// Makes the error with Google's word for an HTTP status.
     package init(_ code: Int, _ message: String) {
         let word =
             switch code {
@@ -102,7 +101,6 @@ extension GoogleError {
 
     package static let notHTTP = malformed("The request is not valid HTTP/1.1.")
 
-    /// Plain bytes on a TLS port.
     package static let wantsTLS = malformed("This port speaks TLS: ask for https:// instead of http://.")
 
     /// A request for another host, as a page makes it that points its own name at this address.

@@ -3,7 +3,6 @@ import CZlib
 /// Inflates gzip piece by piece and stops as soon as the result would exceed its cap, however little came in.
 package struct Inflater: ~Copyable {
     package enum Failure: Error, Equatable {
-        /// The result is larger than the cap.
         case tooLarge
         /// Input that is not gzip, damaged, or cut off.
         case damaged
@@ -30,7 +29,6 @@ package struct Inflater: ~Copyable {
         stream.deallocate()
     }
 
-    /// Whether bytes begin as gzip does.
     package static func recognises(_ bytes: [UInt8]) -> Bool { bytes.withUnsafeBufferPointer { recognises($0) } }
 
     package static func recognises(_ bytes: UnsafeBufferPointer<UInt8>) -> Bool {

@@ -4,7 +4,6 @@ package import StalecastWire
 /// `$alt`, `alt`, `key`, `quotaUser` and the like. Of a name given twice the last one counts.
 package struct QueryParameters: Sendable {
     private var values: [String: String] = [:]
-    /// Given twice with different values.
     private var contradictory: Set<String> = []
     /// Number of parameters after which the rest is ignored; no operation has a tenth of it.
     private static let maxParameters = 256

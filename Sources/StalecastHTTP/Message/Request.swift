@@ -1,6 +1,5 @@
 package import NIOHTTP1
 
-/// A complete request.
 package struct Request: Sendable {
     package let head: RequestHead
     /// Body as it was sent; see ``RequestBody``.
@@ -15,7 +14,6 @@ package struct Request: Sendable {
     package var path: Substring { head.path }
     package var query: Substring { head.query }
 
-    /// The first field of that name.
     package subscript(field name: String) -> String? { head.headers.first(name: name) }
 }
 

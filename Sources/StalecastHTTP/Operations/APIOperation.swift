@@ -19,7 +19,6 @@ package struct APIOperation: Hashable, Sendable {
     package var answers: [APIAnswer]
     /// The errors it can answer with beside those that every operation has; all have the error envelope.
     package var errors: [Int]
-    /// Whether the bearer token is asked for.
     package var needsToken: Bool
     /// Action that a caller's grants must permit; nil asks for none.
     package var action: AccessAction?
@@ -50,7 +49,6 @@ package struct APIParameter: Hashable, Sendable {
     package var place: Place
     package var name: String
     package var summary: String
-    /// JSON Schema.
     package var schema: JSONValue
     package var isRequired: Bool
 
@@ -69,7 +67,6 @@ package struct APIParameter: Hashable, Sendable {
         _ name: String, _ summary: String, schema: JSONValue = ["type": "string"], isRequired: Bool = false
     ) -> APIParameter { APIParameter(.query, name, summary, schema: schema, isRequired: isRequired) }
 
-    /// A Boolean in the query.
     package static func flag(_ name: String, _ summary: String) -> APIParameter {
         query(name, summary, schema: ["type": "boolean"])
     }
@@ -79,7 +76,6 @@ package struct APIParameter: Hashable, Sendable {
     ) -> APIParameter { APIParameter(.header, name, summary, schema: schema, isRequired: isRequired) }
 }
 
-/// A request's body, JSON.
 package struct APIBody: Hashable, Sendable {
     /// JSON Schema; `["$ref": "#/components/schemas/Name"]` for one of the section's.
     package var schema: JSONValue
@@ -98,7 +94,6 @@ package struct APIAnswer: Hashable, Sendable {
     package var summary: String
     /// Contents by media type without parameters; empty when there is no body.
     package var content: [Content]
-    /// Header fields that are always there.
     package var headers: [String]
     /// Header fields that may be there, with what they say.
     package var mayHave: [String: String]
@@ -125,7 +120,6 @@ package struct APIAnswer: Hashable, Sendable {
         self.mayHave = mayHave
     }
 
-    /// JSON of that schema.
     package static func json(
         _ summary: String, _ schema: JSONValue, status: Int = 200, headers: [String] = [],
         mayHave: [String: String] = [:]
@@ -138,7 +132,6 @@ package struct APIAnswer: Hashable, Sendable {
 extension JSONValue {
     /// A schema that is a section's own: `["$ref": "#/components/schemas/<name>"]`.
     package static func schema(_ name: String) -> JSONValue { ["$ref": .string("#/components/schemas/\(name)")] }
-    /// A list of `element`.
     package static func listSchema(_ element: JSONValue) -> JSONValue { ["type": "array", "items": element] }
     /// An object with those members, which may have others.
     package static func objectSchema(_ properties: JSONObject, required: [String] = []) -> JSONValue {
@@ -150,7 +143,6 @@ extension JSONValue {
     package static func recordSchema(_ properties: JSONObject, optional: Set<String> = []) -> JSONValue {
         objectSchema(properties, required: properties.keys.filter { !optional.contains($0) })
     }
-    /// One of these texts.
     package static func enumSchema(_ words: some Sequence<String>) -> JSONValue {
         ["type": "string", "enum": .array(words.map(JSONValue.string))]
     }

@@ -27,7 +27,6 @@ package struct OperationTable<Handler: Sendable>: Sendable {
     /// Theirs, with their places, by the number of segments: to go through these copies nothing of the documents.
     private let paths: [Int: [(index: Int, path: PathTemplate)]]
 
-    /// Result of looking up a request.
     package enum Match: Sendable {
         case operation(Operation<Handler>, PathValues)
         /// Methods that the path allows, in the order of the table.

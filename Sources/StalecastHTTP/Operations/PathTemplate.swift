@@ -7,7 +7,6 @@ package struct PathTemplate: Hashable, Sendable, ExpressibleByStringLiteral {
         case name(String, suffix: String)
     }
 
-    /// Text as it was written.
     package let text: String
     private let segments: [Segment]
     /// Bytes of the path that are fixed: of several templates that match, the one with more is meant.
@@ -31,7 +30,6 @@ package struct PathTemplate: Hashable, Sendable, ExpressibleByStringLiteral {
         return .name(String(text[text.index(after: text.startIndex)..<end]), suffix: String(suffix))
     }
 
-    /// Number of segments.
     var length: Int { segments.count }
 
     /// The names in braces, in order.

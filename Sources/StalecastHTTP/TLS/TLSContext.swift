@@ -11,7 +11,6 @@ final class TLSContext: @unchecked Sendable {
     private let others: [TLSContext]
     private let names: ServerNames
 
-    /// - Throws: ``TLSProblem`` when BoringSSL takes no server of that.
     convenience init(_ material: TLSServer.Material) throws(TLSProblem) {
         var others: [TLSContext] = []
         for identity in material.identities.dropFirst() {

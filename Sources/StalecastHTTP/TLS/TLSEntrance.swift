@@ -78,7 +78,6 @@ final class TLSEntrance: ChannelInboundHandler, RemovableChannelHandler, LoopMem
         setReading(false)
     }
 
-    /// A place is free.
     func begin() {
         loop.loop.assertInEventLoop()
         guard case .waiting = phase, let context else { return }

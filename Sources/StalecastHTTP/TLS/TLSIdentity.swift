@@ -1,6 +1,5 @@
 package import NIOSSL
 
-/// A certificate chain and its key, read and judged.
 package struct TLSIdentity: Sendable {
     /// The server's own certificate first, its issuers after it.
     package let chain: [NIOSSLCertificate]

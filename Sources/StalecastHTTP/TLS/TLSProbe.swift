@@ -4,7 +4,6 @@ import NIOPosix
 package import NIOSSL
 import NIOTLS
 
-/// Facts that a TLS server shows to a client.
 package struct TLSProbe: Sendable {
     /// Its own certificate first, as it sent them.
     package let chain: [NIOSSLCertificate]
@@ -13,7 +12,6 @@ package struct TLSProbe: Sendable {
     /// Reason why a client with these roots does not trust the server; nil when it does, or was not asked.
     package let problem: String?
 
-    /// The certificates of a PEM file.
     package init(file: [UInt8], name: String) throws(TLSProblem) {
         chain = try TLSIdentity.certificates(file, name)
         version = nil

@@ -9,7 +9,6 @@ package final class TLSRecordCipher {
     private static let headerBytes = 5
     private static let tagBytes = 16
 
-    /// Content type of a record.
     enum Content: UInt8 { case alert = 21, handshake, applicationData }
 
     /// The record that is sealed, or came in; and a KeyUpdate before it.
@@ -95,7 +94,6 @@ package final class TLSRecordCipher {
     }
 }
 
-/// Key of one record, and the record's number.
 struct RecordKey {
     let suite: Suite
     let bytes: UnsafeRawPointer

@@ -21,7 +21,6 @@ package struct TLSRecords: @unchecked Sendable {
     /// Followed by the secrets that are written and read with, the IV and the key that are written with.
     private struct State {
         var rest: Unmanaged<Box>?
-        /// Number of the next record.
         var written: UInt32
         var read: UInt32
         let suite: Suite

@@ -28,9 +28,7 @@ package final class TLSServer: Sendable {
         case timedOut = "timed_out"
         /// Handshake that stood half-done while others waited for its place.
         case displaced
-        /// No TLS at all.
         case plain
-        /// Too many from one address.
         case overRate = "over_rate"
     }
 
@@ -43,7 +41,6 @@ package final class TLSServer: Sendable {
 
     private let state: Mutex<State>
 
-    /// - Throws: ``TLSProblem`` when BoringSSL takes no server of that.
     package init(_ material: Material) throws(TLSProblem) {
         state = Mutex(State(material: material, context: try TLSContext(material)))
     }
@@ -99,7 +96,6 @@ package struct ArrivalRates: Sendable {
         return true
     }
 
-    /// Connections of the address in this second.
     func count(of address: UInt64, at now: UInt64) -> Int {
         now / 1_000_000_000 == second ? counts[address, default: 0] : 0
     }

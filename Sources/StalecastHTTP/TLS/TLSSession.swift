@@ -39,7 +39,6 @@ package struct TLSSession: @unchecked Sendable {
         return isWaiting(result) ? .underWay : .failed
     }
 
-    /// Reason why a client's handshake failed.
     package var problem: String {
         let verdict = SSL_get_verify_result(raw)
         guard verdict != X509_V_OK else { return "it does not speak TLS as we do" }
@@ -97,7 +96,6 @@ package struct TLSSession: @unchecked Sendable {
     /// is unfinished: it could not be read.
     package func sayGoodbye() { SSL_shutdown(raw) }
 
-    /// The client said that nothing more comes.
     var hasHeardGoodbye: Bool { SSL_get_shutdown(raw) & SSL_RECEIVED_SHUTDOWN != 0 }
 
     // MARK: Over memory
@@ -113,7 +111,6 @@ package struct TLSSession: @unchecked Sendable {
     /// Everything received was looked at, and everything written was taken.
     var isClear: Bool { BIO_pending(SSL_get_rbio(raw)) == 0 && BIO_pending(SSL_get_wbio(raw)) == 0 }
 
-    /// Takes records from the network.
     func receive(_ records: ByteBuffer) {
         _ = records.withUnsafeReadableBytes { BIO_write(SSL_get_rbio(raw), $0.baseAddress, Int32(clamping: $0.count)) }
     }

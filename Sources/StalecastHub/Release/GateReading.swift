@@ -1,13 +1,11 @@
 package import StalecastWire
 
-/// Reading of one gate of a release.
 package struct GateReading: Hashable, Sendable {
     /// Raw values are on the wire.
     package enum Verdict: String, Sendable, CaseIterable {
         case ok = "OK"
         /// Too few clients, or no answer yet, to say something.
         case tooLittle = "TOO_LITTLE"
-        /// The value is over its limit.
         case tripped = "TRIPPED"
     }
 

@@ -63,7 +63,6 @@ package struct LossAddresses: Sendable {
         if let place = places[address] { entries[place].open &+= 1 }
     }
 
-    /// Ends a stream in the running round.
     package mutating func end(_ address: UInt64, isLost: Bool, round: UInt32) {
         guard let place = places[address], entries[place].open > 0 else { return }
         entries[place].roll(to: round)

@@ -34,7 +34,6 @@ package struct LossGate: Sendable {
     private var untold: LossAddresses
     private var evidence: LossEvidence
     private var verdict = Verdict.tooLittle(addresses: 0)
-    /// Begin of the running round.
     private var began: UInt64
     /// The oldest round that is not judged.
     private var oldest: UInt32 = 0
@@ -73,7 +72,6 @@ package struct LossGate: Sendable {
         }
     }
 
-    /// Notes a stream that ended.
     package mutating func ended(_ address: UInt64, isTold: Bool, _ cause: Cause) {
         if isTold {
             told.end(address, isLost: cause == .byPeer, round: running)
@@ -96,7 +94,6 @@ package struct LossGate: Sendable {
         began = time
     }
 
-    /// Judges what is known at a time.
     package mutating func look(at time: UInt64) -> Verdict {
         if time >= began + returnTime / 2, ends.count < LossAddresses.rounds - 1 {
             ends.append(time)

@@ -43,7 +43,6 @@ package final class ReleaseWatch: Sendable {
         }
     }
 
-    /// Notes that a further stage is about to be told.
     package func reached(_ scope: Scope, at time: UInt64) {
         losses.withLock { $0[scope]?.gate.reached(at: time) }
     }
@@ -85,7 +84,6 @@ package final class ReleaseWatch: Sendable {
         note(seat.scope, seat.version, addresses) { $0.began($1, isTold: seat.isTold) }
     }
 
-    /// Notes a stream that ended.
     package func ended(_ seat: ReleaseSeat, _ address: UInt64, _ cause: LossGate.Cause) {
         note(seat.scope, seat.version, [address]) { $0.ended($1, isTold: seat.isTold, cause) }
     }
@@ -112,7 +110,6 @@ package final class ReleaseWatch: Sendable {
     }
 }
 
-/// Place of streams in a release.
 package struct ReleaseSeat: Hashable, Sendable {
     package let scope: Scope
     package let version: VersionNumber

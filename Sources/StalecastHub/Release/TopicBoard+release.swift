@@ -5,7 +5,6 @@ package import StalecastWire
 /// fan-outs, backlogs, polls and resumes know nothing of stages. A split stays until the next release: clients of one
 /// stage were told at another sequence than those of the next.
 extension TopicBoard {
-    /// The split of one scope.
     struct Split: Sendable {
         let cut: ReleaseCut
         /// The change that stages were told of last; nil before the first stage.
@@ -57,7 +56,6 @@ extension TopicBoard {
         Array(withStages(topics(name, in: project)))
     }
 
-    /// Topics, and those of their stages.
     package func withStages(_ topics: [Topic.Index]) -> Set<Topic.Index> {
         Set(topics.flatMap { [$0] + (stageTopics[$0] ?? []) })
     }
@@ -149,13 +147,11 @@ extension TopicBoard {
                 changedKeys: history.changedKeys(since: latest.version, through: change.version - 1)))
     }
 
-    /// Whether an announcement is for a topic.
     func concerns(_ topic: Topic, _ audience: ReleaseAudience?) -> Bool {
         guard let audience else { return true }
         return topic.stage.map(audience.stages.contains) ?? audience.isWhole
     }
 
-    /// Notes in a scope's split what its stages were told.
     mutating func noteStages(_ announcement: Announcement) {
         let scope = announcement.change.scope
         guard var split = splits[scope] else { return }

@@ -109,7 +109,6 @@ package struct ClientIdentity: Sendable, Hashable {
     }
 }
 
-/// Begin of a client's stream or held poll in one scope.
 package struct ClientArrival: Sendable {
     let client: ClientIdentity
     let scope: Scope

@@ -18,7 +18,6 @@ struct ClientTable {
         /// Time at which the client was last seen, in tenths of a second since the table was made.
         var seen: UInt32
         let scope: UInt16
-        /// Index of its set of topics.
         var topics: UInt16 = 0
         /// Index of its app and SDK.
         var label: UInt16 = 0
@@ -79,7 +78,6 @@ struct ClientTable {
     /// Number of clients for which one of those held stands.
     var weight: Int { 1 << level }
 
-    /// Number of clients of a scope that are present.
     func presentCount(of scope: UInt16) -> Int { scope < present.count ? present[Int(scope)] : 0 }
 
     mutating func setPresent(_ place: Int, _ isPresent: Bool) {
@@ -170,7 +168,6 @@ struct ClientTable {
     /// nil where names are not kept.
     func id(_ place: Int) -> String? { keepsNames ? String(decoding: idBytes(place), as: UTF8.self) : nil }
 
-    /// Bytes that it takes in memory.
     var byteCount: Int {
         entries.capacity * MemoryLayout<Entry>.stride + keys.capacity * 8 + index.count * 4 + ids.capacity
             + idStarts.capacity * 4 + addresses.capacity * 8

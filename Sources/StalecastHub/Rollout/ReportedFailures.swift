@@ -1,4 +1,3 @@
-/// Failures that clients reported, the newest of each.
 struct ReportedFailures {
     /// Version that failed, and why, by the client's key.
     private(set) var all: [UInt64: (version: UInt32, error: String)] = [:]

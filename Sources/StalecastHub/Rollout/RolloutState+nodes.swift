@@ -1,6 +1,5 @@
 import StalecastWire
 
-/// Clients that other nodes of a cluster are told of.
 extension RolloutState {
     /// Tells other nodes of a client that they may count.
     ///

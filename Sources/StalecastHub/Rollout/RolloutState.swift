@@ -17,7 +17,6 @@ struct RolloutState {
     private(set) var rollouts = ScopeRollouts()
     /// Scope whose newest version has no audience yet; nil: none. See ``gather()``.
     private var ungathered: Scope?
-    /// Load of the newest version of each scope.
     private(set) var loads: [Scope: FetchLoad] = [:]
     private(set) var names = SharedNames()
     private(set) var failures = ReportedFailures()
@@ -82,7 +81,6 @@ struct RolloutState {
 
     // MARK: Clients
 
-    /// A stream or a held poll of a client began.
     mutating func joined(_ arrival: ClientArrival, address: (key: UInt64, isLimited: Bool), at now: UInt64) {
         gather()
         let (client, scope, topics, isPoll) = (arrival.client, arrival.scope, arrival.topics, arrival.isPoll)

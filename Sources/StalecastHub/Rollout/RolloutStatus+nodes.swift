@@ -96,7 +96,6 @@ extension StageTimes {
     }
 }
 
-/// Counts that the other nodes of a cluster report.
 struct OtherNodes {
     var reports: [String: [Scope: NodeRollouts]] = [:]
     var alive: Set<String> = []
@@ -104,7 +103,6 @@ struct OtherNodes {
     /// ten a second and mostly fifty; see ``SharedRollouts``.
     private var patience: Double { 10 + Double(reports.values.map(\.count).max() ?? 0) / 10 }
 
-    /// Reports of the nodes that live.
     func reports(of scope: Scope) -> [NodeRollouts] { alive.compactMap { reports[$0]?[scope] } }
 
     /// A version's way with what the others say.

@@ -60,7 +60,6 @@ package struct RolloutStatus: Sendable, Hashable {
             weight = max(weight, other.weight)
         }
 
-        /// Clients that are still there.
         package var awaited: Int { max(0, audience - left) }
         /// Clients that every share is of. Those that went after they were told count: the version may have ended them.
         package var expected: Int { awaited + lost }
@@ -74,7 +73,6 @@ package struct RolloutStatus: Sendable, Hashable {
         }
     }
 
-    /// Fetches since the announcement.
     package struct Fetches: Sendable, Hashable {
         package internal(set) var answers = 0
         /// Refusals for no fault of the client's.
@@ -116,7 +114,6 @@ package struct RolloutStatus: Sendable, Hashable {
         }
     }
 
-    /// State when each client of the audience has the version or went.
     var endState: State {
         if clients.audience == 0, streams.streams == 0, streams.polls == 0 { return .noAudience }
         if !isMostlyAnonymous, clients.fetched * 100 < clients.expected * 99 { return .left }

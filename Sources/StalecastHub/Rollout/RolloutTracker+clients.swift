@@ -1,6 +1,5 @@
 package import StalecastWire
 
-/// One identified client, as far as it is known.
 package struct KnownClient: Sendable, Hashable {
     /// Raw values are on the wire.
     package enum State: String, Sendable {
@@ -29,7 +28,6 @@ package struct KnownClient: Sendable, Hashable {
     package let error: String
 }
 
-/// Clients by one of their traits.
 package struct ClientGroups: Sendable, Hashable {
     /// Raw values are on the wire.
     package enum Trait: String, Sendable, CaseIterable { case sdk, app, held, address }
@@ -115,7 +113,6 @@ extension RolloutTracker {
         }
     }
 
-    /// Counts for metrics and status.
     package struct Figures: Sendable, Hashable {
         package var known = 0
         package var present = 0

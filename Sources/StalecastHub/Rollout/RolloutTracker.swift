@@ -13,7 +13,6 @@ package final class RolloutTracker: Sendable {
         var budget = AddressBudget(perAddress: 50, total: RolloutTracker.reportsPerSecond, period: 10)
     }
 
-    /// Limits of the clients and of what is kept of them.
     package struct Limits: Sendable, Hashable {
         /// Clients counted one by one; above it a sample. Default 65,536.
         package var clients = 65_536

@@ -12,7 +12,6 @@ package final class SharedRollouts: Sendable {
     private let webhooks: @Sendable (Scope, VersionNumber) async -> WebhookCounts
     private let openRelease: @Sendable (Scope) -> VersionNumber?
     private let written = Mutex<[Scope: (value: [UInt8], at: ContinuousClock.Instant)]>([:])
-    /// Index of the scope whose turn is next.
     private let nextScope = Mutex(0)
     private let sightingLease = Mutex<(lease: RecordLease, since: ContinuousClock.Instant)?>(nil)
 
@@ -64,7 +63,6 @@ package final class SharedRollouts: Sendable {
         }
     }
 
-    /// Tells the other nodes what is new here.
     package func share() async {
         let others = membership.others
         tracker.setNodes(others)

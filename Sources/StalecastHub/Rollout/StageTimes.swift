@@ -6,7 +6,6 @@ package struct StageTimes: Sendable, Hashable {
     package private(set) var t50: UInt64?
     package private(set) var t95: UInt64?
     package private(set) var t99: UInt64?
-    /// Time of the last one so far.
     package private(set) var last: UInt64?
     /// Number of clients in each ``bound(_:)``; up to the last bound with a client.
     package private(set) var counts: [UInt32] = []

@@ -31,7 +31,6 @@ extension VersionRollout {
         count(entry, 1)
     }
 
-    /// A client was moved to the topics of another stage.
     mutating func move(_ entry: inout ClientTable.Entry, isIn: Bool) {
         let change = isIn ? 1 : -1
         entry.cohort ^= bit
@@ -40,7 +39,6 @@ extension VersionRollout {
         count(entry, change)
     }
 
-    /// A client leaves without having the version.
     mutating func part(_ entry: inout ClientTable.Entry, wasTold: Bool) {
         entry.gone |= bit
         clients.left += 1

@@ -8,7 +8,6 @@ struct VersionRollout {
     /// Start on the book's clock.
     let startedAt: UInt64
     let announceTime: Timestamp
-    /// Topics that announced it.
     let topics: Set<Topic.Index>
     /// Its place in the scope's ring.
     let bit: UInt32
@@ -33,7 +32,6 @@ struct VersionRollout {
         var active = StageTimes()
     }
 
-    /// Counts of `:fetch` since the announcement.
     struct Fetches {
         var counts = RolloutStatus.Fetches()
         private var second: (number: UInt64, answers: Int) = (0, 0)
@@ -50,7 +48,6 @@ struct VersionRollout {
     enum Record: Equatable {
         /// Counts that may still change.
         case counts(RolloutStatus.Clients, StreamCounts)
-        /// State at its end.
         case ended
     }
 
@@ -66,7 +63,6 @@ struct VersionRollout {
     var number: UInt32 { UInt32(clamping: version.rawValue) }
     var streamCounts: StreamCounts { loops.values.reduce(into: StreamCounts()) { $0.merge($1) } }
 
-    /// A newer version is announced in the scope.
     mutating func overtake() {
         // Called for each version in the ring at each publish: the sum of all counts is not needed.
         let isBacklogged = loops.values.contains { $0.backlogged > 0 }
@@ -133,7 +129,6 @@ struct VersionRollout {
 /// Announcement of a version, as the rollouts take it.
 struct AnnouncedVersion {
     let change: TemplateChange
-    /// Topics that announced it.
     let topics: Set<Topic.Index>
     var fetchWindowMs = 0
     /// Whether a process before this one announced it.
