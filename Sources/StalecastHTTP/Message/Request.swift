@@ -25,16 +25,6 @@ package enum RequestBody {
     /// - Parameter cap: the most bytes after inflation.
     /// - Throws: 413 beyond `cap`, 400 for damaged gzip.
     package static func inflated(_ body: [UInt8], cap: Int) throws(GoogleError) -> [UInt8] {
-        guard Inflater.recognises(body) else { return body }
-        var inflater = Inflater(cap: cap)
-        do throws(Inflater.Failure) {
-            try inflater.feed(body)
-            return try inflater.finish()
-        } catch {
-            switch error {
-            case .tooLarge: throw .bodyTooLarge(limit: cap)
-            case .damaged: throw .invalidArgument("The request body begins as gzip but cannot be inflated.")
-            }
-        }
+        Inflater.recognises(body) ? try Inflater.inflate(body, cap: cap) : body
     }
 }
