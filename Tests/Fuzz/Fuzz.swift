@@ -285,16 +285,12 @@ private let fuzzedKeys = try? KeySet(
     let request: StreamRequest
     switch found {
     case .stream(let stream): request = stream
-    case .state(let state):
-        precondition(head.path == "/v1/state", "another path")
-        request = state
     case .fetch(let fetch): return same(fetch, bytes, head, body)
     case .beginningOfFetch, nil: return
     }
     precondition(head.method == .GET && head.framing == .none && !head.expectsContinue, "another kind of request")
-    if case .stream? = found {
-        precondition(head.path == (request.kind == .events ? "/v1/events" : "/v1/poll"), "another path")
-    }
+    let path = request.kind == .events ? "/v1/events" : request.kind == .poll ? "/v1/poll" : "/v1/state"
+    precondition(head.path == path[...], "another path")
     let same = try? StreamRequest(
         kind: request.kind, query: head.query.utf8, headers: StreamHeaders(head), maxTopics: 4)
     precondition(request == same, "read in two ways")

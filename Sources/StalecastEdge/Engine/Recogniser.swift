@@ -9,13 +9,11 @@ package import StalecastHTTP
 package struct Recogniser {
     package enum Found: Sendable {
         case stream(StreamRequest)
-        /// `/v1/state`; its request is a poll's.
-        case state(StreamRequest)
         case fetch(FetchHead)
         /// A fetch whose head is complete, and whose body is not there yet.
         case beginningOfFetch
 
-        /// The stream or poll; nil for any other request.
+        /// The stream, the poll or the request for the state; nil for any other.
         package var stream: StreamRequest? { if case .stream(let request) = self { request } else { nil } }
     }
 
@@ -36,7 +34,7 @@ package struct Recogniser {
     }
 
     private enum Path {
-        case events, poll, state
+        case stream(StreamRequest.Kind)
         case fetch(Range<Int>)
 
         var isFetch: Bool { if case .fetch = self { true } else { false } }
@@ -76,29 +74,25 @@ package struct Recogniser {
         _ path: Path, _ query: Slice<UnsafeBufferPointer<UInt8>>, _ headers: StreamHeaders, _ seen: Seen,
         _ maxTopics: Int
     ) -> Found? {
-        if case .fetch(let path) = path {
+        switch path {
+        case .fetch(let path):
             guard headers.isHTTP11, let length = seen.length, bytes.count <= index + length else { return nil }
             if bytes.count < index + length { return .beginningOfFetch }
             return .fetch(FetchHead(path: path, query: query, headers: headers, length: index))
+        case .stream(let kind):
+            // Malformed: the Front answers with the reason.
+            guard index == bytes.count,
+                let request = try? StreamRequest(kind: kind, query: query, headers: headers, maxTopics: maxTopics)
+            else { return nil }
+            // Shared polls are few, because a cache stands in front of them: the Front alone knows them.
+            return request.round == nil ? .stream(request) : nil
         }
-        guard index == bytes.count else { return nil }
-        let kind: StreamRequest.Kind = if case .events = path { .events } else { .poll }
-        // Malformed: the Front answers with the reason.
-        guard var request = try? StreamRequest(kind: kind, query: query, headers: headers, maxTopics: maxTopics) else {
-            return nil
-        }
-        if case .state = path {
-            request.kind = .state
-            return .state(request)
-        }
-        // Shared polls are few, because a cache stands in front of them: the Front alone knows them.
-        return request.round == nil ? .stream(request) : nil
     }
 
     private mutating func path() -> Path? {
-        if skip("GET /v1/events?") { return .events }
-        if skip("GET /v1/poll?") { return .poll }
-        if skip("GET /v1/state?") { return .state }
+        if skip("GET /v1/events?") { return .stream(.events) }
+        if skip("GET /v1/poll?") { return .stream(.poll) }
+        if skip("GET /v1/state?") { return .stream(.state) }
         guard skip("POST ") else { return nil }
         let start = index
         guard skip("/v1/projects/") || skip("/ofrep/") else { return nil }

@@ -56,31 +56,17 @@ extension Shard {
                 field: isProxied(index) ? settings.proxies.field : nil)
         else { return giveToFront(index) }
         switch found {
-        case .stream(let request):
-            serve(request, Seen(index: index, count: count, isCurrent: isCurrent, isLookedAt: isLookedAt))
-        case .state(let request):
-            let seen = Seen(index: index, count: count, isState: true, isCurrent: isCurrent, isLookedAt: isLookedAt)
-            serve(request, seen)
+        case .stream(let request): serve(request, index, count, isCurrent: isCurrent, isLookedAt: isLookedAt)
         case .fetch(let head): serve(head, index, bytes, isLookedAt)
         case .beginningOfFetch: if !awaitBody(index) { giveToFront(index) }
         }
     }
 
-    /// A request head that is complete, see ``readHead(_:isCurrent:isLookedAt:)``.
-    private struct Seen {
-        let index: Int32
-        /// Bytes of the head.
-        let count: Int
-        var isState = false
-        let isCurrent: Bool
-        let isLookedAt: Bool
-    }
-
-    private func serve(_ request: StreamRequest, _ seen: Seen) {
-        let index = seen.index
+    /// Serves a stream, a poll or the state, whose head has `count` bytes; see ``readHead(_:isCurrent:isLookedAt:)``.
+    private func serve(_ request: StreamRequest, _ index: Int32, _ count: Int, isCurrent: Bool, isLookedAt: Bool) {
         let slot = slots[index]
         var request = request
-        guard seen.count <= settings.maxHeadBytes else { return giveToFront(index) }
+        guard count <= settings.maxHeadBytes else { return giveToFront(index) }
         believe(index, request.forwarded)
         // The hook is asked with header fields that the recogniser does not read.
         if settings.access.isForHook(request.credentials) { return giveToFront(index) }
@@ -88,14 +74,14 @@ extension Shard {
         if settings.access.takesCertificates, request.origin == nil, case .session(let tls) = slot.pointee.cover {
             request.credentials.certificate = tls.clientCertificate
         }
-        if !seen.isCurrent, postpones(.head(index, generation: slot.pointee.generation)) { return }
+        if !isCurrent, postpones(.head(index, generation: slot.pointee.generation)) { return }
         if awaitsCursors, board.ahead(request.resume.cursor) != nil { return giveToFront(index) }
         request.address = slot.pointee.client.address
         let topics: AdmittedTopics
         do throws(GoogleError) {
             let decided = try settings.decide(request, on: board, counts: settings.access.mode == .observe)
             guard let decided else {
-                if seen.isLookedAt || !verifyToken(index, request.credentials) { giveToFront(index) }
+                if isLookedAt || !verifyToken(index, request.credentials) { giveToFront(index) }
                 return
             }
             topics = decided
@@ -103,9 +89,10 @@ extension Shard {
             // The Front refuses, and counts it.
             return giveToFront(index)
         }
-        if seen.isState, slot.pointee.input.isRefused { return giveToFront(index) }
-        take(seen.count, of: slot)
-        if seen.isState { answer(index, request, topics) } else { begin(index, request, topics) }
+        let isState = request.kind == .state
+        if isState, slot.pointee.input.isRefused { return giveToFront(index) }
+        take(count, of: slot)
+        if isState { answer(index, request, topics) } else { begin(index, request, topics) }
     }
 
     /// Has an unknown token verified. A plain request waits in ``input``; over TLS it stays in the session. After a restart
