@@ -13,19 +13,9 @@ extension ResponseHead {
 
     private static let exposed = "Access-Control-Expose-Headers: ETag, Retry-After\r\n"
 
-    /// The head of a stream. `X-Accel-Buffering` is nginx's, `no-transform` keeps proxies from compressing.
     static func stream(_ dialect: StreamDialect, cors: String, date: String) -> [UInt8] {
         let type = dialect.kind == .invalidations ? "application/json" : "text/event-stream"
         let framing = dialect.isHTTP11 ? "Transfer-Encoding: chunked\r\n" : "Connection: close\r\n"
-        return Array(
-            """
-            HTTP/1.1 200 OK\r
-            Content-Type: \(type)\r
-            Cache-Control: no-store, no-transform\r
-            X-Accel-Buffering: no\r
-            Date: \(date)\r
-            \(cors)\(framing)\r
-
-            """.utf8)
+        return stream(type: type, fields: cors + framing, date: date)
     }
 }

@@ -257,7 +257,9 @@ package final class HTTPConnection: ChannelInboundHandler, LoopMember, @unchecke
     /// Begins an answer of server-sent events, which end with the connection.
     package func beginEvents() {
         hold()
-        write(ResponseHead.events(isChunked: chunksEvents, date: loop.dateText))
+        let framing = chunksEvents ? "Transfer-Encoding: chunked\r\n" : ""
+        let fields = "X-Content-Type-Options: nosniff\r\nConnection: close\r\n\(framing)"
+        write(ResponseHead.stream(fields: fields, date: loop.dateText))
     }
 
     /// Begins an answer of so many bytes, which end with the connection; ``writeEvent(_:)`` writes them in pieces.

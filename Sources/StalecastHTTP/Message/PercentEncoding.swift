@@ -7,15 +7,16 @@ package enum PercentEncoding {
     ///
     /// - Parameter plusIsBlank: as in queries that forms make.
     package static func decode(_ text: some StringProtocol, plusIsBlank: Bool = false) -> String? {
-        if text.utf8.allSatisfy({ $0 != UInt8(ascii: "%") && !(plusIsBlank && $0 == UInt8(ascii: "+")) }) {
-            let text = String(text)
-            return CombiningMarks.areFew(in: text) ? text : nil
-        }
-        return decode(bytes: text.utf8, plusIsBlank: plusIsBlank)
+        decode(bytes: text.utf8, plusIsBlank: plusIsBlank)
     }
 
     /// nil when the encoding is broken.
     package static func decode(bytes: some Collection<UInt8>, plusIsBlank: Bool = false) -> String? {
+        // Most values are plain ASCII.
+        let isPlain = bytes.allSatisfy {
+            $0 < 0x80 && $0 != UInt8(ascii: "%") && !(plusIsBlank && $0 == UInt8(ascii: "+"))
+        }
+        if isPlain { return String(decoding: bytes, as: UTF8.self) }
         var decoded: [UInt8] = []
         decoded.reserveCapacity(bytes.count)
         var bytes = bytes.makeIterator()

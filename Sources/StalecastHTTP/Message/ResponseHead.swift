@@ -30,18 +30,18 @@ package enum ResponseHead {
         return bytes
     }
 
-    /// The head of an answer whose events follow one by one; without `isChunked` they go on until the connection ends.
-    package static func events(isChunked: Bool, date: String) -> [UInt8] {
+    /// The head of a stream. `X-Accel-Buffering` is nginx's, `no-transform` keeps proxies from compressing.
+    ///
+    /// - Parameter fields: whole lines ending in CRLF, those about the framing among them.
+    package static func stream(type: String = "text/event-stream", fields: String, date: String) -> [UInt8] {
         Array(
             """
             HTTP/1.1 200 OK\r
-            Content-Type: text/event-stream\r
+            Content-Type: \(type)\r
             Cache-Control: no-store, no-transform\r
             X-Accel-Buffering: no\r
-            X-Content-Type-Options: nosniff\r
             Date: \(date)\r
-            Connection: close\r
-            \(isChunked ? "Transfer-Encoding: chunked\r\n" : "")\r
+            \(fields)\r
 
             """.utf8)
     }
