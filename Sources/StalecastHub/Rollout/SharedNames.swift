@@ -2,10 +2,16 @@ import StalecastWire
 
 /// Numbers of what many clients have in common: their scope, the set of their topics, their label, their node.
 struct SharedNames {
+    /// Kind of a client, and its library.
+    struct Label: Hashable {
+        var app = ""
+        var sdk = ""
+    }
+
     private var scopes: [Scope] = []
     private var scopeNumbers: [Scope: UInt16] = [:]
     private var topicSets = NumberedValues<Set<Topic.Index>>([])
-    private(set) var labels = LabelList()
+    private(set) var labels = NumberedValues(Label())
     private var nodeNumbers: [String: UInt16] = [:]
     /// Time when sets and labels that no client has any more made room last.
     private var lastReclaim: UInt32?
@@ -54,10 +60,21 @@ struct SharedNames {
     mutating func label(
         of client: ClientIdentity, over place: Int?, in table: inout ClientTable, at time: UInt32
     ) -> UInt16 {
+        // Read again after `reclaim`, which numbers labels anew.
         func known() -> UInt16 { place.map { table.entries[$0].label } ?? 0 }
-        if let number = labels.number(of: client, over: known()) { return number }
+        if let number = number(of: client, over: known()) { return number }
         reclaim(in: &table, at: time)
-        return labels.number(of: client, over: known()) ?? known()
+        return number(of: client, over: known()) ?? known()
+    }
+
+    /// - Parameter known: what the client said before; a word that it leaves out now stays.
+    /// - Returns: nil where there is no room for a new label.
+    private mutating func number(of client: ClientIdentity, over known: UInt16) -> UInt16? {
+        var label = labels[known]
+        if !client.app.isEmpty { label.app = client.app }
+        if !client.sdk.isEmpty { label.sdk = client.sdk }
+        // Most clients say at each fetch what they said before.
+        return label == labels[known] ? known : labels.number(of: label)
     }
 
     /// Lets go of the sets and labels that no client has any more. Strangers make both, and what they leave behind must
