@@ -53,24 +53,16 @@ package struct Pacing: Sendable {
         _ announcement: TopicBoard.Announcement, on topic: Topic.Index, at now: UInt64
     ) -> Decision {
         guard let pace = paces[topic], pace.until > now else {
-            said(topic, at: now)
+            paces[topic, default: Pace()].said(at: now, echoDelayMs)
             return .write
         }
         paces[topic]?.held = announcement
         return pace.held == nil ? .hold : .replace
     }
 
-    private mutating func said(_ topic: Topic.Index, at now: UInt64) {
-        paces[topic, default: Pace()].until = now + Self.distanceMs
-        paces[topic]?.echo.said(at: now, delayMs: echoDelayMs)
-    }
-
     /// Takes the message that a topic holds back, to be written now.
     package mutating func takeHeld(_ topic: Topic.Index, at now: UInt64) -> TopicBoard.Announcement? {
-        guard let held = paces[topic]?.held else { return nil }
-        paces[topic]?.held = nil
-        said(topic, at: now)
-        return held
+        paces[topic]?.takeHeld(at: now, echoDelayMs)
     }
 
     package func isHolding(_ topic: Topic.Index) -> Bool { paces[topic]?.held != nil }
@@ -170,6 +162,18 @@ package struct Pacing: Sendable {
 }
 
 extension Pacing.Pace {
+    fileprivate mutating func said(at now: UInt64, _ delayMs: UInt64) {
+        until = now + Pacing.distanceMs
+        echo.said(at: now, delayMs: delayMs)
+    }
+
+    fileprivate mutating func takeHeld(at now: UInt64, _ delayMs: UInt64) -> TopicBoard.Announcement? {
+        guard let held else { return nil }
+        self.held = nil
+        said(at: now, delayMs)
+        return held
+    }
+
     /// Notes that the message went to more streams: the next one keeps its distance from these, and the burst goes on.
     fileprivate mutating func saidMore(at now: UInt64, _ delayMs: UInt64) {
         until = now + Pacing.distanceMs
@@ -177,13 +181,7 @@ extension Pacing.Pace {
     }
 
     fileprivate mutating func step(at now: UInt64, _ delayMs: UInt64) -> Pacing.Step? {
-        if let held {
-            guard until <= now else { return nil }
-            self.held = nil
-            until = now + Pacing.distanceMs
-            echo.said(at: now, delayMs: delayMs)
-            return .write(held)
-        }
+        if held != nil { return until <= now ? takeHeld(at: now, delayMs).map { .write($0) } : nil }
         guard var fanOut else { return echo.takeDue(at: now) ? .echo : nil }
         let turn = fanOut.due(at: now)
         self.fanOut = fanOut.isOver ? nil : fanOut

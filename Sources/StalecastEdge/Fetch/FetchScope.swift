@@ -280,10 +280,18 @@ package final class FetchScope: Sendable {
         _ version: Version?, _ outcome: ConditionOutcome?, _ members: some FetchMembers, _ appID: String,
         _ ifNoneMatch: String?
     ) -> FetchAnswer {
-        let (rendering, seconds) = rendering(version, outcome)
-        return FetchAnswer(
-            bytes: rendering.bytes(unless: ifNoneMatch), dialect: FetchDialect(appID: appID), renderingSeconds: seconds,
-            client: FetchRequest.client(members, appID: appID), scope: scope, version: rendering.version)
+        answer(
+            rendering(version, outcome), unless: ifNoneMatch, FetchDialect(appID: appID),
+            FetchRequest.client(members, appID: appID))
+    }
+
+    func answer(
+        _ found: (rendering: FetchRendering, seconds: Double?), unless held: String?, _ dialect: FetchDialect,
+        _ client: ClientIdentity?
+    ) -> FetchAnswer {
+        FetchAnswer(
+            bytes: found.rendering.bytes(unless: held), dialect: dialect, renderingSeconds: found.seconds,
+            client: client, scope: scope, version: found.rendering.version)
     }
 }
 

@@ -70,7 +70,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
         request.question = question?.digest
         let token = question == nil ? authorizer.unknownToken(in: credentials) : nil
         guard question != nil || token != nil else { return proceed(self, request) }
-        if peer.isGuessing {
+        if peer.ledger.isGuessing(peer.address) {
             request.verification = .refused(.overRate)
             return proceed(self, request)
         }
@@ -92,7 +92,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
     private func redeem(_ ticket: String, with authorizer: Authorizer, for request: FrontRequest) -> FrontRequest {
         var request = request
         do throws(Denial) {
-            if peer.isGuessing { throw .overRate }
+            if peer.ledger.isGuessing(peer.address) { throw .overRate }
             guard request.head.method == .GET, ["/v1/events", "/v1/poll"].contains(request.path) else {
                 throw .malformed
             }
@@ -114,7 +114,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
     }
 
     /// Does `body` when the loop has taken what clients may have been told of, unless the connection has ended by then.
-    private func whenCurrent(_ body: @escaping (FrontConnection) -> Void) {
+    func whenCurrent(_ body: @escaping (FrontConnection) -> Void) {
         shard.whenCurrent { [self] in if shard.connections[ObjectIdentifier(self)] != nil { body(self) } }
     }
 
@@ -127,7 +127,9 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
         if peer.isCanary { return serveCanary(request) }
         switch shard.router.route(request) {
         case .respond(let response):
-            let response = response.status == 401 && !peer.mayFail() ? FrontResponse(.denied(.overRate)) : response
+            let response =
+                response.status == 401 && !peer.ledger.mayFail(peer.address)
+                ? FrontResponse(.denied(.overRate)) : response
             count(response, to: request)
             respond(response, to: request)
         case .fetched(let answer):

@@ -59,12 +59,6 @@ final class FrontPeer: @unchecked Sendable {
         ledger.leave(address)
     }
 
-    /// See ``AddressLedger/isGuessing(_:)``.
-    var isGuessing: Bool { ledger.isGuessing(address) }
-
-    /// Counts a bad credential; false when there were too many.
-    func mayFail() -> Bool { ledger.mayFail(address) }
-
     /// Hands a connection over TLS to the engine once its answer was written, at most once. A plain one comes from the
     /// engine, which did not recognise what it asks.
     ///

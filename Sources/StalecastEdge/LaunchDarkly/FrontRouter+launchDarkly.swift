@@ -68,9 +68,6 @@ extension FetchScope {
         if let elsewhere { throw GoogleError(400, elsewhere) }
         let version = version(of: context.key, address)
         let outcome = version?.outcome(of: context.fields, nil)
-        let (rendering, seconds) = rendering(in: form, version, outcome)
-        return FetchAnswer(
-            bytes: rendering.bytes(unless: ifNoneMatch), dialect: .launchDarkly, renderingSeconds: seconds,
-            client: context.client, scope: scope, version: rendering.version)
+        return answer(rendering(in: form, version, outcome), unless: ifNoneMatch, .launchDarkly, context.client)
     }
 }

@@ -62,21 +62,17 @@ extension FetchScope {
         if let key = request.key {
             guard let version, let outcome else { throw .notFound }
             // Its asker is a server that keeps nothing: it is not counted among the clients that have a version.
-            return answer(try version.flags(.ofrep).flag(key, outcome), nil, nil, version.change.version)
+            return FetchAnswer(
+                bytes: try version.flags(.ofrep).flag(key, outcome), dialect: .ofrep, renderingSeconds: nil,
+                client: nil, scope: scope, version: version.change.version)
         }
-        let (rendering, seconds) = rendering(in: .ofrep, version, outcome)
+        let found = rendering(in: .ofrep, version, outcome)
         let client = ClientIdentity(members.text(.instanceID) ?? "", app: members.text(.appID) ?? "", sdk: "ofrep")
-        let bytes =
-            request.streams(client).map { rendering.bytes(eventStreams: $0, unless: request.ifNoneMatch) }
-            ?? rendering.bytes(unless: request.ifNoneMatch)
-        return answer(bytes, seconds, client, rendering.version)
-    }
-
-    private func answer(
-        _ bytes: FetchBytes, _ seconds: Double?, _ client: ClientIdentity?, _ version: VersionNumber
-    ) -> FetchAnswer {
-        FetchAnswer(
-            bytes: bytes, dialect: .ofrep, renderingSeconds: seconds, client: client, scope: scope, version: version)
+        var answer = answer(found, unless: request.ifNoneMatch, .ofrep, client)
+        if let streams = request.streams(client) {
+            answer.bytes = found.0.bytes(eventStreams: streams, unless: request.ifNoneMatch)
+        }
+        return answer
     }
 }
 

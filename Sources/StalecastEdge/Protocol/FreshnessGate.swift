@@ -82,11 +82,7 @@ extension FrontConnection {
         _ body: @escaping @Sendable (FrontConnection, Freshness) -> Void
     ) -> @Sendable (Freshness) -> Void {
         { [self, loop = shard.loop] freshness in
-            loop.execute { [self] in
-                shard.whenCurrent { [self] in
-                    if shard.connections[ObjectIdentifier(self)] != nil { body(self, freshness) }
-                }
-            }
+            loop.execute { [self] in whenCurrent { body($0, freshness) } }
         }
     }
 }
