@@ -11,7 +11,7 @@ package enum ResponseHead {
         bytes.reserveCapacity(320 + fields.utf8.count + cors.utf8.count + (hasBody && !bodyless ? body.count : 0))
         func add(_ text: String) { bytes += text.utf8 }
         add("HTTP/1.1 \(status) ")
-        add(reason(status))
+        add(reasons[status] ?? "Error")
         if hasBody {
             add("\r\nContent-Type: ")
             add(type)
@@ -46,31 +46,12 @@ package enum ResponseHead {
             """.utf8)
     }
 
-    private static func reason(_ status: Int) -> String {
-        switch status {
-        case 200: "OK"
-        case 202: "Accepted"
-        case 204: "No Content"
-        case 304: "Not Modified"
-        case 308: "Permanent Redirect"
-        case 400: "Bad Request"
-        case 401: "Unauthorized"
-        case 403: "Forbidden"
-        case 404: "Not Found"
-        case 405: "Method Not Allowed"
-        case 408: "Request Timeout"
-        case 409: "Conflict"
-        case 413: "Content Too Large"
-        case 414: "URI Too Long"
-        case 415: "Unsupported Media Type"
-        case 421: "Misdirected Request"
-        case 429: "Too Many Requests"
-        case 431: "Request Header Fields Too Large"
-        case 500: "Internal Server Error"
-        case 503: "Service Unavailable"
-        case 501: "Not Implemented"
-        case 505: "HTTP Version Not Supported"
-        default: "Error"
-        }
-    }
+    private static let reasons = [
+        200: "OK", 202: "Accepted", 204: "No Content", 304: "Not Modified", 308: "Permanent Redirect",
+        400: "Bad Request", 401: "Unauthorized", 403: "Forbidden", 404: "Not Found", 405: "Method Not Allowed",
+        408: "Request Timeout", 409: "Conflict", 413: "Content Too Large", 414: "URI Too Long",
+        415: "Unsupported Media Type", 421: "Misdirected Request", 429: "Too Many Requests",
+        431: "Request Header Fields Too Large", 500: "Internal Server Error", 501: "Not Implemented",
+        503: "Service Unavailable", 505: "HTTP Version Not Supported",
+    ]
 }
