@@ -97,6 +97,7 @@ package final class Hub: Sendable {
                 pacedOverMs: isPaced ? window : 0, at: time)
             state.board.apply(announcement)
             state.sinceRebinding?.append(.announcement(announcement))
+            // Before the listeners: a shard that answers a request meanwhile sees that its board is behind, and waits.
             newest.store(change.sequence, ordering: .releasing)
             propagation.announced(announcement)
             for listener in state.listeners { listener(.announcement(announcement)) }
@@ -143,6 +144,7 @@ package final class Hub: Sendable {
             state.sinceRebinding = []
             return state.board
         }
+        // Without the lock: many scopes and patterns take a moment, in which publishes go on.
         board.rebind(bindings)
         state.withLock { state in
             for missed in state.sinceRebinding ?? [] { board.take(missed) }

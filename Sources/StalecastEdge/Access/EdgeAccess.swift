@@ -139,6 +139,7 @@ extension EdgeSettings {
         } catch {
             if access.mode == .enforce { throw error }
         }
+        // Grants refuse nothing in this mode, so the API keys go on to decide.
         if access.mode == .observe { try keys.check(credentials.plainKey) }
     }
 

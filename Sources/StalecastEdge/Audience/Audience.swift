@@ -219,6 +219,7 @@ package struct Audience {
         guard settings.access.mode == .enforce else {
             return indexes.filter { !settings.keys.admit(slots[$0].pointee.client.apiKey) }
         }
+        // Thousands of streams may share a principal: each is looked up once.
         var standings: [Int32: Principal?] = [:]
         return indexes.filter { index in
             let number = slots[index].pointee.client.principal

@@ -71,6 +71,7 @@ extension Carrier {
     /// Sends what is pending once the connection takes bytes again: the rest of the interrupted write, then the newest
     /// message of each topic that came meanwhile.
     package func drainBacklog(_ index: Int32) {
+        // A copy: the table must not be under change while `send` runs, which may lead back here.
         guard var backlog = audience.backlogs[index] else { return }
         repeat {
             let sent = backlog.rest.isEmpty ? .all : send(backlog.rest, to: index)

@@ -100,6 +100,7 @@ extension Shard {
         if reason == .writeStall, slot.pointee.isStream {
             logger.debug("stream closed", metadata: ["reason": "write_stall", "shard": "\(gauges.name)"])
         }
+        // Before `leave`, which forgets whether something is pending: then no goodbye may be said.
         letGo(of: slot, reason)
         leave(index, reason)
         close(slot.pointee.fd)

@@ -127,6 +127,7 @@ extension Shard {
         makeRoom(false, on: slot)
         let given = slot.pointee
         audience.tally.handedOver += 1
+        // The Front may read from the descriptor at once, on its own thread.
         poller.unwatch(given.fd)
         audience.wheel.remove(index, in: slots)
         slots.release(index)

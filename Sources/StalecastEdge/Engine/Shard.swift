@@ -314,6 +314,7 @@ package final class Shard: Carrier, @unchecked Sendable {
         poller.stopListening()
         drained?()
         drained = nil
+        // From here on `post` answers by itself; what came before is answered here.
         for event in inbox.close() + postponement.items.compactMap(\.event) { answerAfterStop(event) }
         publishTally()
     }

@@ -115,6 +115,7 @@ package final class FetchScope: Sendable {
     /// - Returns: what was served before.
     func install(_ template: ReadyTemplate, _ change: TemplateChange) -> Former {
         let version = Version(template, change, projectNumber: projectNumber)
+        // Both before clients get the version: the first of them need not wait, and their answers find a place.
         makeFlags(of: version)
         let renderings = cache.begin(scope, [change.sequence])
         return current.withLock { served in

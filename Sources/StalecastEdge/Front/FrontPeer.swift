@@ -80,6 +80,7 @@ final class FrontPeer: @unchecked Sendable {
             close(duplicate)
             return false
         }
+        // The engine counts it out: `release()`, which follows for this channel, must not do so as well.
         isReleased = true
         engine.postToNext(
             .adopt(Shard.Adoption(fd: duplicate, address: address, request: request, tls: tls, proxy: proxy)))

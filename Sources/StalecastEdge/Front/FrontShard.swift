@@ -113,6 +113,7 @@ package final class FrontShard: Carrier, @unchecked Sendable {
     package func send(_ bytes: ArraySlice<UInt8>, to index: Int32) -> Sent {
         loop.assertInEventLoop()
         guard let connection = seated[index] else { return .gone }
+        // The channel may report within this write that it takes bytes again: whether it does is asked below.
         let before = writing
         writing = index
         connection.send(Array(bytes))
@@ -138,6 +139,7 @@ package final class FrontShard: Carrier, @unchecked Sendable {
     package func release(_ index: Int32, _ reason: DropReason?) {
         loop.assertInEventLoop()
         guard seated[index] != nil else { return }
+        // Before `vacate`: it reads the slot, which is free after that.
         leave(index, reason)
         let connection = vacate(index)
         publish()

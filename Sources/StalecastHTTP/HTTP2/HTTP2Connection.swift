@@ -107,6 +107,7 @@ final class HTTP2Connection: ChannelInboundHandler, LoopMember, @unchecked Senda
         open += 1
         let budget = budget
         let exchange = HTTP2Exchange { budget.credit(FrameBudget.perDataFrame) }
+        // First of all: a stream that cannot be opened below is counted out as well.
         stream.closeFuture.assumeIsolated().whenComplete { [self] _ in ended(exchange, id) }
         let own = reception.stream(stream)
         do {

@@ -99,6 +99,7 @@ package final class ReleaseWatch: Sendable {
     ) {
         for start in stride(from: 0, to: addresses.count, by: Self.streamsPerLock) {
             losses.withLock { losses in
+                // Taken out while it changes, so that the gate's addresses are not copied.
                 guard var loss = losses.removeValue(forKey: scope) else { return }
                 defer { losses[scope] = loss }
                 guard loss.version == version else { return }
