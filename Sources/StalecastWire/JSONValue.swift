@@ -89,6 +89,10 @@ extension JSONValue: ExpressibleByStringLiteral, ExpressibleByBooleanLiteral, Ex
 
     package static func int(_ value: some BinaryInteger) -> JSONValue { .number(String(value)) }
     package static func int(_ version: VersionNumber) -> JSONValue { .number(version.description) }
+    /// The value's description as a string; nil for nil, which a literal leaves out.
+    package static func described(_ value: (some CustomStringConvertible)?) -> JSONValue? {
+        value.map { .string($0.description) }
+    }
     /// A finite number; NaN and infinities become null, since JSON has no word for them.
     package static func double(_ value: Double) -> JSONValue {
         guard value.isFinite else { return .null }

@@ -22,11 +22,10 @@ package struct AttemptResult: Sendable, Hashable {
     ///
     /// - Parameter most: characters of the answer.
     package func json(atMost most: Int = .max) -> JSONObject {
-        var object: JSONObject = ["outcome": .string(name)]
-        if let status { object["status"] = .int(status) }
-        if let problem { object["problem"] = .string(problem) }
-        if !response.isEmpty { object["response"] = .string(String(response.prefix(most))) }
-        return object
+        [
+            "outcome": .string(name), "status": status.map { .int($0) }, "problem": .described(problem),
+            "response": response.isEmpty ? nil : .string(String(response.prefix(most))),
+        ]
     }
 }
 

@@ -21,26 +21,25 @@ package struct DeliveryAttempt: Sendable, Hashable {
 
     /// JSON that the API shows; durations in milliseconds.
     package var json: JSONValue {
-        var object: JSONObject = ["kind": .string(kind), "startTime": .string(startedAt.description)]
-        if !messageID.isEmpty { object["messageId"] = .string(messageID) }
-        if let scope { object["namespace"] = .string(scope.namespace.description) }
-        if let version { object["versionNumber"] = .string(String(version)) }
-        object["attempt"] = .int(number)
+        var object: JSONObject = [
+            "kind": .string(kind), "startTime": .described(startedAt),
+            "messageId": messageID.isEmpty ? nil : .string(messageID), "namespace": .described(scope?.namespace),
+            "versionNumber": .described(version), "attempt": .int(number),
+        ]
         for (name, value) in result.json().members { object[name] = value }
         object["phasesMs"] = phases.json
-        if let nextAt { object["nextAttemptTime"] = .string(nextAt.description) }
+        object["nextAttemptTime"] = .described(nextAt)
         return .object(object)
     }
 }
 
 extension OutboundOutcome.Phases {
     fileprivate var json: JSONValue {
-        let parts = [
-            ("queue", queue), ("dns", dns), ("connect", connect), ("tls", tls), ("server", server), ("total", total),
+        func milliseconds(_ microseconds: Int64) -> JSONValue { .double(Double(microseconds) / 1000) }
+        return [
+            "queue": milliseconds(queue), "dns": milliseconds(dns), "connect": milliseconds(connect),
+            "tls": milliseconds(tls), "server": milliseconds(server), "total": milliseconds(total),
         ]
-        var object = JSONObject()
-        for (name, microseconds) in parts { object[name] = .double(Double(microseconds) / 1000) }
-        return .object(object)
     }
 }
 
@@ -61,12 +60,10 @@ package struct DeadLetter: Sendable, Hashable {
     package static let pruned = "pruned"
 
     package var json: JSONValue {
-        var object: JSONObject = [
-            "id": .string(String(id)), "namespace": .string(scope.namespace.description),
-            "versionNumber": .string(String(version)), "reason": .string(reason), "attempts": .int(attempts),
+        [
+            "id": .described(id), "namespace": .described(scope.namespace), "versionNumber": .described(version),
+            "reason": .string(reason), "attempts": .int(attempts), "lastStatus": lastStatus.map { .int($0) },
+            "moveTime": .described(movedAt),
         ]
-        if let lastStatus { object["lastStatus"] = .int(lastStatus) }
-        object["moveTime"] = .string(movedAt.description)
-        return .object(object)
     }
 }

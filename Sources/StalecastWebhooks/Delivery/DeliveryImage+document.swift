@@ -47,36 +47,29 @@ extension DeliveryImage {
     package func document(epoch: Epoch) -> [UInt8] {
         var webhooks = JSONObject()
         for id in ids.sorted() {
-            var webhook = JSONObject()
-            if let health = health[id] { webhook["health"] = health.document }
-            var own = JSONObject()
-            for (scope, lane) in (lanes[id] ?? [:]).sorted(by: { $0.key < $1.key }) {
-                own[scope.description] = lane.document
+            let own = (lanes[id] ?? [:]).sorted { $0.key < $1.key }.reduce(into: JSONObject()) {
+                $0[$1.key.description] = $1.value.document
             }
-            webhook["lanes"] = .object(own)
-            webhooks[id.description] = .object(webhook)
+            webhooks[id.description] = ["health": health[id]?.document, "lanes": .object(own)]
         }
         return JSONValue.object(["epoch": .string(epoch.description), "webhooks": .object(webhooks)]).encoded()
     }
 
     /// Applies an entry, so that the image holds what the database would hold after it.
     package mutating func take(_ entry: JournalEntry) {
+        if case .dead = entry { return }
+        ids.insert(entry.webhook)
         switch entry {
         case .lane(let id, let scope, let record):
-            ids.insert(id)
             var lane = lanes[id]?[scope] ?? StoredLane()
             lane.record = record
             lane.isRenewed = false
             lane.beyond = lane.beyond.filter { $0.key > record.cursor.sequence }
             lanes[id, default: [:]][scope] = lane
         case .beyond(let id, let scope, let place):
-            ids.insert(id)
             lanes[id, default: [:]][scope, default: StoredLane()].beyond[place.sequence] = place.version
-        case .health(let id, let health):
-            ids.insert(id)
-            self.health[id] = health
+        case .health(let id, let health): self.health[id] = health
         case .extras(let id, let scope, let sequences, let areOwed):
-            ids.insert(id)
             if areOwed {
                 lanes[id, default: [:]][scope, default: StoredLane()].extras.formUnion(sequences)
             } else {
@@ -117,14 +110,13 @@ extension DeliveryImage.StoredLane {
     }
 
     fileprivate var document: JSONValue {
-        var object: JSONObject = ["cursor": record.cursor.document, "acknowledged": record.acknowledged.document]
-        if record.givenUp > 0 { object["givenUp"] = .int(record.givenUp) }
-        if !beyond.isEmpty {
-            object["beyond"] = .array(
-                beyond.sorted { $0.key < $1.key }.map { ScopeLog.Place(version: $1, sequence: $0).document })
-        }
-        if !extras.isEmpty { object["extras"] = .array(extras.sorted().map { .int($0) }) }
-        return .object(object)
+        let beyond = beyond.sorted { $0.key < $1.key }.map { ScopeLog.Place(version: $1, sequence: $0).document }
+        return [
+            "cursor": record.cursor.document, "acknowledged": record.acknowledged.document,
+            "givenUp": record.givenUp > 0 ? .int(record.givenUp) : nil,
+            "beyond": beyond.isEmpty ? nil : .array(beyond),
+            "extras": extras.isEmpty ? nil : .array(extras.sorted().map { .int($0) }),
+        ]
     }
 }
 
@@ -155,14 +147,10 @@ extension JournalEntry.TargetHealth {
     }
 
     fileprivate var document: JSONValue {
-        var object: JSONObject = [
-            "failures": .int(Int64(failures)), "failedAttempts": .int(Int64(failedAttempts)),
-            "failingTime": .int(failingTime),
+        [
+            "failures": .int(failures), "failedAttempts": .int(failedAttempts), "failingTime": .int(failingTime),
+            "failingSince": .described(failingSince), "disabledReason": .described(disabledReason),
+            "disabledSince": .described(disabledSince), "receiver": .described(receiver),
         ]
-        object["failingSince"] = failingSince.map { .string($0.description) }
-        object["disabledReason"] = disabledReason.map { .string($0) }
-        object["disabledSince"] = disabledSince.map { .string($0.description) }
-        object["receiver"] = receiver.map { .string($0) }
-        return .object(object)
     }
 }

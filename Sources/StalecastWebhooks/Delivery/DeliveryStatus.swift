@@ -14,7 +14,13 @@ package struct DeliveryStatus: Sendable {
         package let result: AttemptResult
 
         /// The number of an answer's characters that are kept: enough to tell what is wrong.
-        static let shownOfResponse = 200
+        private static let shownOfResponse = 200
+
+        fileprivate var json: JSONValue {
+            var failure = result.json(atMost: Self.shownOfResponse)
+            failure["time"] = .described(time)
+            return .object(failure)
+        }
     }
 
     package struct ScopeStatus: Sendable {
@@ -26,29 +32,21 @@ package struct DeliveryStatus: Sendable {
         /// Messages that are to be sent, at most.
         package let owed: Int64
         package let isInFlight: Bool
+
+        fileprivate var json: JSONValue {
+            [
+                "namespace": .described(scope.namespace), "acknowledgedVersion": .described(acknowledged),
+                "currentVersion": .described(current), "lag": .int(lag), "owed": .int(owed),
+                "inFlight": .bool(isInFlight),
+            ]
+        }
     }
 
     /// The member `delivery` of the API's webhook.
     package var json: JSONValue {
-        var object: JSONObject = ["consecutiveFailures": .int(failures)]
-        if let nextAttemptAt { object["nextAttemptTime"] = .string(nextAttemptAt.description) }
-        if let lastFailure {
-            var failure = lastFailure.result.json(atMost: Failure.shownOfResponse)
-            failure["time"] = .string(lastFailure.time.description)
-            object["lastFailure"] = .object(failure)
-        }
-        object["scopes"] = .array(
-            scopes.map { status in
-                var scope: JSONObject = [
-                    "namespace": .string(status.scope.namespace.description),
-                    "acknowledgedVersion": .string(String(status.acknowledged)),
-                ]
-                if let current = status.current { scope["currentVersion"] = .string(String(current)) }
-                scope["lag"] = .int(status.lag)
-                scope["owed"] = .int(status.owed)
-                scope["inFlight"] = .bool(status.isInFlight)
-                return .object(scope)
-            })
-        return .object(object)
+        [
+            "consecutiveFailures": .int(failures), "nextAttemptTime": .described(nextAttemptAt),
+            "lastFailure": lastFailure?.json, "scopes": .array(scopes.map(\.json)),
+        ]
     }
 }

@@ -79,17 +79,16 @@ extension CloudEvent {
     /// Firebase's `RemoteConfigEventData`. Its Python SDK fails when one of the members is missing, empty or not, and on
     /// times without a fraction; numbers stay numbers for the functions' authors.
     private static func data(_ metadata: VersionMetadata) -> JSONValue {
-        let user = metadata.updateUser
-        var object: JSONObject = [
+        [
             "versionNumber": .int(metadata.number), "updateTime": .string(metadata.updateTime.description),
             "updateUser": [
-                "name": .string(user.name), "email": .string(user.email), "imageUrl": .string(user.imageURL),
+                "name": .string(metadata.updateUser.name), "email": .string(metadata.updateUser.email),
+                "imageUrl": .string(metadata.updateUser.imageURL),
             ],
             "description": .string(metadata.description),
             "updateOrigin": .string(metadata.updateOrigin.rawValue),
             "updateType": .string(metadata.updateType.rawValue),
+            "rollbackSource": metadata.rollbackSource.map { .int($0) },
         ]
-        if let source = metadata.rollbackSource { object["rollbackSource"] = .int(source) }
-        return .object(object)
     }
 }
