@@ -46,6 +46,7 @@ final class RegistryDatabase: Sendable {
         configuration.journalMode = .wal
         configuration.busyMode = .timeout(5)
         configuration.prepareDatabase { db in
+            // The second and third matter on macOS only, where fsync leaves the data in the drive's cache.
             try db.execute(sql: "PRAGMA synchronous = FULL; PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON")
         }
         let queue = try DatabaseQueue(path: path, configuration: configuration)
@@ -80,7 +81,8 @@ final class RegistryDatabase: Sendable {
             }
         }
         guard (try? vault.open(seal, for: Self.sealPlace)) == Self.sealText else {  // whatever fails, the key is wrong
-            throw VaultKey.Problem.wrongKey(keyFile)
+            throw VaultKey.Problem(
+                keyFile, "is not the key webhooks.sqlite was sealed with; put the right one there")
         }
     }
 

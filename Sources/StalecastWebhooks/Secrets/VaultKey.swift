@@ -1,5 +1,6 @@
 import Crypto
 import Foundation
+import StalecastOutbound
 import StalecastWire
 
 /// The key of a ``SecretVault``: 32 bytes, in a file as base64 or hexadecimal.
@@ -19,18 +20,14 @@ package struct VaultKey: Sendable {
 
     /// Reads the key at `path`; blocks on the file.
     package init(readFrom path: String) throws(VaultKey.Problem) {
-        let text: String
-        do {
-            let data = try Data(contentsOf: URL(fileURLWithPath: path))
-            guard data.count <= Self.maxFileBytes else { throw VaultKey.Problem.notAKey(path) }
-            text = String(decoding: data, as: UTF8.self).trimmingWhitespace()
-        } catch let problem as VaultKey.Problem {
-            throw problem
-        } catch {
-            throw .unreadable(path, error.localizedDescription)
+        let file: LocalFile
+        do { file = try LocalFile(path: path, maxBytes: Self.maxFileBytes) } catch {
+            throw VaultKey.Problem(description: "the key file \(error)")
         }
+        let text = String(decoding: file.bytes, as: UTF8.self).trimmingWhitespace()
         guard let bytes = Self.hexadecimal(text) ?? Base64.decode(text), bytes.count == Self.size else {
-            throw .notAKey(path)
+            throw VaultKey.Problem(
+                description: "the key file \(path) does not hold 32 bytes in base64 or hexadecimal")
         }
         self.init(bytes)
     }
@@ -46,7 +43,10 @@ package struct VaultKey: Sendable {
     /// - Parameter mayCreate: false when sealed texts exist already: a new key could not open them.
     package static func load(from path: String, mayCreate: Bool) throws(VaultKey.Problem) -> VaultKey {
         if FileManager.default.fileExists(atPath: path) { return try VaultKey(readFrom: path) }
-        guard mayCreate else { throw .missing(path) }
+        guard mayCreate else {
+            throw VaultKey.Problem(
+                path, "is missing, but webhooks.sqlite holds secrets sealed with it; put it back")
+        }
         let key = generate()
         try key.write(to: path)
         return key
@@ -55,14 +55,17 @@ package struct VaultKey: Sendable {
     /// `O_EXCL`: of two processes that start at once one loses, and says so, instead of replacing the other's key.
     private func write(to path: String) throws(VaultKey.Problem) {
         let descriptor = Foundation.open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard descriptor >= 0 else { throw .unwritable(path, String(cString: strerror(errno))) }
+        func problem() -> Problem {
+            Problem(description: "the key file \(path) cannot be written: \(String(cString: strerror(errno)))")
+        }
+        guard descriptor >= 0 else { throw problem() }
         let text = Array((Base64.encode(bytes) + "\n").utf8)
         let isWritten = Foundation.write(descriptor, text, text.count) == text.count && fsync(descriptor) == 0
-        let reason = String(cString: strerror(errno))
+        let failure = problem()
         close(descriptor)
         if isWritten { return }
         unlink(path)
-        throw .unwritable(path, reason)
+        throw failure
     }
 
     private static func hexadecimal(_ text: String) -> [UInt8]? {
@@ -74,27 +77,15 @@ package struct VaultKey: Sendable {
 
 extension VaultKey {
     /// Reason why the key of the webhooks' secrets cannot be used; `description` is a sentence for the operator.
-    package enum Problem: Error, Hashable, CustomStringConvertible {
-        case unreadable(String, String)
-        case unwritable(String, String)
-        case notAKey(String)
-        /// Secrets are stored, their key is gone.
-        case missing(String)
-        /// Another key than the one the stored secrets were sealed with.
-        case wrongKey(String)
+    package struct Problem: Error, Hashable, CustomStringConvertible {
+        package let description: String
 
-        package var description: String {
-            switch self {
-            case .unreadable(let path, let reason): "the key file \(path) cannot be read: \(reason)"
-            case .unwritable(let path, let reason): "the key file \(path) cannot be written: \(reason)"
-            case .notAKey(let path): "the key file \(path) does not hold 32 bytes in base64 or hexadecimal"
-            case .missing(let path):
-                "the key file \(path) is missing, but webhooks.sqlite holds secrets sealed with it; put it back, or move "
-                    + "webhooks.sqlite and its -wal away to start without webhooks"
-            case .wrongKey(let path):
-                "the key file \(path) is not the key webhooks.sqlite was sealed with; put the right one there, or move "
-                    + "webhooks.sqlite and its -wal away to start without webhooks"
-            }
+        init(description: String) { self.description = description }
+
+        /// Problem of the key of a database that holds secrets.
+        init(_ path: String, _ problem: String) {
+            description =
+                "the key file \(path) \(problem), or move webhooks.sqlite and its -wal away to start without webhooks"
         }
     }
 }
