@@ -17,6 +17,11 @@ package enum RegistryProblem: Error, Hashable, CustomStringConvertible {
     /// Only another node of the cluster can say, and it does not; a sentence that names it.
     case elsewhere(String)
 
+    /// The registry's own problem, or one of its database.
+    init(_ error: any Error) {
+        self = error as? RegistryProblem ?? .storage(cause: error.databaseWords)
+    }
+
     package var description: String {
         switch self {
         case .invalid(let field, let sentence): "\(field): \(sentence)"

@@ -94,7 +94,7 @@ package final class WebhookRegistry: Sendable {
     package func signer(of id: WebhookID) -> Signer? { state.withLock { $0.entries[id]?.entry.signer } }
 
     package func policy(of profile: AddressPolicy.Profile) -> AddressPolicy {
-        state.withLock { profile == .public ? $0.publicPolicy : $0.internalPolicy }
+        rules.policy(of: profile)
     }
 
     package func webhook(_ id: WebhookID) -> Webhook? { state.withLock { $0.entries[id]?.entry.webhook } }
@@ -122,13 +122,7 @@ package final class WebhookRegistry: Sendable {
     func serially<Value: Sendable>(
         _ body: @escaping @Sendable (Database) throws -> Value
     ) async throws(RegistryProblem) -> Value {
-        do {
-            return try await database.queue.writeWithoutTransaction(body)
-        } catch let problem as RegistryProblem {
-            throw problem
-        } catch {
-            throw .storage(cause: error.databaseWords)
-        }
+        do { return try await database.queue.writeWithoutTransaction(body) } catch { throw RegistryProblem(error) }
     }
 
     /// Writes `entry`, then tells the listeners. Only within ``serially(_:)``.
@@ -141,13 +135,10 @@ package final class WebhookRegistry: Sendable {
 
     /// Tells the listeners of what is written. Only within ``serially(_:)``.
     func installed(_ entry: RegistryEntry, revision: Int64? = nil) {
-        let observer = state.withLock { state in
+        tell(.installed(entry.webhook)) { state in
             state.put(entry)
             if let revision { state.revisions[entry.webhook.id] = revision }
-            return state.observer
         }
-        countChange()
-        observer?(.installed(entry.webhook))
     }
 
     /// Writes what is remembered of a webhook that the configuration may name later. Only on the registry's thread.
@@ -166,13 +157,16 @@ package final class WebhookRegistry: Sendable {
     }
 
     /// Tells the listeners of what is removed. Only within ``serially(_:)``.
-    func uninstalled(_ id: WebhookID) {
+    func uninstalled(_ id: WebhookID) { tell(.removed(id)) { $0.remove(id) } }
+
+    private func tell(_ change: Change, _ apply: (inout Contents) -> Void) {
         let observer = state.withLock { state in
-            state.remove(id)
+            apply(&state)
             return state.observer
         }
+        // Counted first: a listener must not be served with what was prepared before the change.
         countChange()
-        observer?(.removed(id))
+        observer?(change)
     }
 
     // MARK: Shared with other nodes
@@ -208,14 +202,7 @@ extension WebhookRegistry {
         private(set) var made: [ProjectID: Int] = [:]
         /// Rows of configured webhooks that the configuration has not named (yet).
         var remembered: [WebhookID: RegistryEntry] = [:]
-        var rules = WebhookRules(topics: { _ in [] }) {
-            didSet {
-                publicPolicy = rules.policy(of: .public)
-                internalPolicy = rules.policy(of: .internal)
-            }
-        }
-        private(set) var publicPolicy = AddressPolicy(profile: .public, allow: [])
-        private(set) var internalPolicy = AddressPolicy(profile: .internal, allow: [])
+        var rules = WebhookRules(topics: { _ in [] })
         var maxPerProject = 0
         var observer: (@Sendable (WebhookRegistry.Change) -> Void)?
         var shared: Shared?
