@@ -7,18 +7,13 @@ struct ConsentQuestion: Sendable {
     let formatter: WebhookFormatter
     let engine: OutboundEngine
 
-    /// Topics that the receiver granted.
-    struct Consent: Sendable, Equatable {
-        /// Requests per minute; nil is no limit.
-        let allowedPerMinute: Int?
-    }
-
     /// One question; at most 10 s.
     ///
+    /// - Returns: requests per minute that the receiver grants; nil is no limit.
     /// - Throws: ``RegistryProblem/notNow(_:)`` with a sentence for the owner, which says nothing about ports.
-    func ask(at now: Timestamp) async throws(RegistryProblem) -> Consent {
+    func ask(at now: Timestamp) async throws(RegistryProblem) -> Int? {
         switch webhook.verification.method {
-        case .none: return Consent(allowedPerMinute: nil)
+        case .none: return nil
         case .challenge: return try await challenge(at: now)
         case .cloudevents: return try await handshake()
         }
@@ -27,7 +22,7 @@ struct ConsentQuestion: Sendable {
     private static let timeout = Duration.seconds(10)
     private static let maxAnswerBytes = 4096
 
-    private func challenge(at now: Timestamp) async throws(RegistryProblem) -> Consent {
+    private func challenge(at now: Timestamp) async throws(RegistryProblem) -> Int? {
         let text = Epoch.random().description
         let plan: AttemptPlan
         do {
@@ -48,7 +43,7 @@ struct ConsentQuestion: Sendable {
                 "the receiver's answer is not the challenge it was sent (data.challenge), alone or as "
                     + "{\"challenge\":\"…\"}; a copy of the request is no consent")
         }
-        return Consent(allowedPerMinute: nil)
+        return nil
     }
 
     /// The challenge alone, or a JSON object with nothing but the member `challenge`. Many servers send back whatever they
@@ -62,14 +57,14 @@ struct ConsentQuestion: Sendable {
     }
 
     /// CloudEvents' HTTP webhook specification, §4: the status is of no importance, the headers are.
-    private func handshake() async throws(RegistryProblem) -> Consent {
+    private func handshake() async throws(RegistryProblem) -> Int? {
         let request = formatter.consentRequest(webhook, timeout: Self.timeout)
         let (_, headers, _) = try await answer(to: request)
         return try Self.consent(headers, origin: formatter.origin)
     }
 
     /// - Parameter headers: by lower-case name.
-    static func consent(_ headers: [String: String], origin: String) throws(RegistryProblem) -> Consent {
+    static func consent(_ headers: [String: String], origin: String) throws(RegistryProblem) -> Int? {
         guard let allowed = headers["webhook-allowed-origin"]?.trimmingWhitespace() else {
             throw .notNow("the receiver's answer to OPTIONS has no WebHook-Allowed-Origin")
         }
@@ -77,12 +72,12 @@ struct ConsentQuestion: Sendable {
             throw .notNow("the receiver allows another origin than \(origin)")
         }
         guard let rate = headers["webhook-allowed-rate"]?.trimmingWhitespace(), rate != "*" else {
-            return Consent(allowedPerMinute: nil)
+            return nil
         }
         guard let perMinute = Int(rate), perMinute > 0 else {
             throw .notNow("the receiver's WebHook-Allowed-Rate is neither a number of requests per minute nor *")
         }
-        return Consent(allowedPerMinute: perMinute)
+        return perMinute
     }
 
     private func answer(

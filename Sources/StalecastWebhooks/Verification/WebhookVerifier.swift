@@ -40,8 +40,7 @@ package final class WebhookVerifier: Sendable {
     /// - Throws: ``RegistryProblem/notNow(_:)`` when the receiver did not agree, with the reason.
     package func verify(_ webhook: Webhook) async throws(RegistryProblem) -> RegistryEntry {
         let question = ConsentQuestion(webhook: webhook, formatter: formatter, engine: engine)
-        let consent = try await question.ask(at: clock())
-        return try await registry.recordConsent(webhook, allowedPerMinute: consent.allowedPerMinute)
+        return try await registry.recordConsent(webhook, allowedPerMinute: question.ask(at: clock()))
     }
 
     /// Serves ``consider(_:)`` until cancelled.
