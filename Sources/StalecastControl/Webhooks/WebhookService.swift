@@ -134,8 +134,8 @@ extension GoogleError {
 extension Webhook {
     /// Its state as far as the registry knows.
     fileprivate var stateBeforeDelivery: WebhookState {
-        if isPaused { return .paused }
-        return verification.isSatisfied ? .active : .unverified
+        if settings.isPaused { return .paused }
+        return settings.verification.isSatisfied ? .active : .unverified
     }
 }
 

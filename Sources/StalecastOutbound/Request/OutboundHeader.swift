@@ -1,3 +1,5 @@
+import StalecastWire
+
 /// One header of a request that cannot break out of its line.
 package struct OutboundHeader: Sendable, Hashable {
     package let name: String
@@ -8,7 +10,9 @@ package struct OutboundHeader: Sendable, Hashable {
     ///   - value: visible ASCII, blanks and tabs inside it, at most 4,096 bytes.
     /// - Throws: ``OutboundURL/Invalid`` that says what is wrong.
     package init(_ name: String, _ value: String) throws(OutboundURL.Invalid) {
-        guard (1...128).contains(name.utf8.count), name.utf8.allSatisfy(Self.isTokenCharacter) else {
+        guard (1...128).contains(name.utf8.count),
+            name.utf8.allSatisfy({ $0.isASCIIAlphanumeric || "!#$%&'*+-.^_`|~".utf8.contains($0) })
+        else {
             throw OutboundURL.Invalid("\"\(name.prefix(40))\" is no header name; use letters, digits and -")
         }
         guard value.utf8.count <= 4096, value.utf8.allSatisfy({ $0 == 9 || (0x20...0x7E).contains($0) }) else {
@@ -21,14 +25,5 @@ package struct OutboundHeader: Sendable, Hashable {
     package init(trusted name: String, _ value: String) {
         self.name = name
         self.value = value
-    }
-
-    private static func isTokenCharacter(_ byte: UInt8) -> Bool {
-        switch byte {
-        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-            UInt8(ascii: "0")...UInt8(ascii: "9"):
-            true
-        default: Array("!#$%&'*+-.^_`|~".utf8).contains(byte)
-        }
     }
 }

@@ -62,8 +62,6 @@ final class DeliveryLoop: @unchecked Sendable {
         return fact(&state)
     }
 
-    var tally: DeliveryTally { state.tally(at: .now()) }
-
     func stop() { isStopped = true }
 
     /// Begins to look for what should not be.
@@ -162,7 +160,7 @@ final class DeliveryLoop: @unchecked Sendable {
                 while tickets.count <= slot { tickets.append(nil) }
                 tickets[slot] = (
                     id,
-                    registered.webhook.format.isSigned
+                    registered.webhook.settings.format.isSigned
                         ? engine.submit(request) { self.finish(id, nil, messageID, $0) }
                         : engine.submit(request) { self.finish(id, request, messageID, $0) }
                 )

@@ -46,11 +46,11 @@ final class Endpoint {
         let isDeliverable: Bool
 
         init(_ webhook: Webhook) {
-            mode = webhook.mode
-            topics = webhook.topics
-            timeout = webhook.limits.timeout
+            mode = webhook.settings.mode
+            topics = webhook.settings.topics
+            timeout = webhook.settings.limits.timeout
             ratePerSecond = webhook.ratePerSecond
-            minInterval = webhook.limits.minInterval.nanoseconds
+            minInterval = webhook.settings.limits.minInterval.nanoseconds
             isDeliverable = webhook.isDeliverable
         }
     }
@@ -128,6 +128,7 @@ final class Endpoint {
         return switch mode {
         case .latest: 2
         case .all: 4
+        // One for each scope, because order is kept within a scope only.
         case .fifo: max(1, lanes.count)
         }
     }

@@ -100,14 +100,19 @@ extension OutboundOutcome.Result {
 extension Webhook {
     /// Whether both webhooks send the same kind of request to the same receiver.
     func goesWhere(_ other: Webhook) -> Bool {
-        url == other.url && tls == other.tls && headers == other.headers && format == other.format && fcm == other.fcm
+        url == other.url && settings.tls == other.settings.tls && settings.headers == other.settings.headers
+            && settings.format == other.settings.format && settings.tokenURL == other.settings.tokenURL
+            && settings.serviceAccountFile == other.settings.serviceAccountFile
     }
 
     /// Digest of everything that ``goesWhere(_:)`` compares, to notice a change after a restart.
     package var receiverDigest: String {
-        let headers = headers.flatMap { [$0.name, $0.value] }
-        let files = [tls?.caFile, tls?.certificateFile, tls?.keyFile, fcm?.serviceAccountFile, fcm?.tokenURL?.text]
-        let parts = [url.text, "\(format)"] + files.map { $0 ?? "" } + headers
+        let headers = settings.headers.flatMap { [$0.name, $0.value] }
+        let files = [
+            settings.caFile, settings.certificateFile, settings.keyFile, settings.serviceAccountFile,
+            settings.tokenURL?.text,
+        ]
+        let parts = [url.text, "\(settings.format)"] + files.map { $0 ?? "" } + headers
         var hash = SHA256()
         for part in parts { hash.update(data: Array("\(part.utf8.count):\(part)".utf8)) }
         return hash.finalize().prefix(12).map { String($0 >> 4, radix: 16) + String($0 & 15, radix: 16) }.joined()

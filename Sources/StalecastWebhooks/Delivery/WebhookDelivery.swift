@@ -56,15 +56,13 @@ package final class WebhookDelivery: Sendable {
     ///   - others: webhooks that there are besides, of which nothing is forgotten.
     /// - Throws: when the database cannot be read.
     package func start(webhooks: [Webhook], changes: [TemplateChange], others: Set<WebhookID> = []) throws {
-        var stored = try database.load()
-        stored.ids.subtract(others)
-        let image = stored
+        var image = try database.load()
+        image.ids.subtract(others)
         let known =
             image.needsAll(webhooks, bound: bound)
             ? Set(changes.map(\.scope)).sorted().flatMap { history($0, 0, Self.maxStored) } : changes
-        let opened = opened
         if !webhooks.isEmpty { expectReceivers() }
-        perform { loop in
+        perform { [image, opened] loop in
             loop.take { $0.begin(webhooks, known, image, opened: opened, at: DeliveryLoop.now) }
             loop.sweep()
         }
@@ -181,10 +179,7 @@ package final class WebhookDelivery: Sendable {
     // MARK: Figures
 
     /// Sums of all deliveries so far, for metrics.
-    package func tally() async -> DeliveryTally {
-        let loop = loop
-        return await handedOver { handOver in engine.perform { handOver(loop.tally) } }
-    }
+    package func tally() async -> DeliveryTally { await ask { $0.tally(at: .now()) } }
 
     /// Counts of the webhooks that hear a scope and have a version of it, or a newer one.
     package func reach(of scope: Scope, _ version: VersionNumber) async -> WebhookCounts {

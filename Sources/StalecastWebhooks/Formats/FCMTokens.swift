@@ -11,8 +11,15 @@ final class FCMTokens: Sendable {
 
     /// Tokens are fetched under the address policy of who needs them.
     private struct Account: Hashable {
-        let settings: Webhook.FCMSettings
+        let keyFile: String
+        let tokenURL: OutboundURL?
         let policy: AddressPolicy
+
+        /// Nil for a webhook without a key file.
+        init?(_ webhook: Webhook, _ policy: AddressPolicy) {
+            guard let keyFile = webhook.settings.serviceAccountFile else { return nil }
+            (self.keyFile, tokenURL, self.policy) = (keyFile, webhook.settings.tokenURL, policy)
+        }
     }
 
     enum Authorization {
@@ -25,10 +32,9 @@ final class FCMTokens: Sendable {
 
     /// - Throws: ``AttemptProblem/Reason/token`` for a webhook without settings or with an unusable key file.
     func authorization(of webhook: Webhook, _ policy: AddressPolicy) throws(AttemptProblem) -> Authorization {
-        guard let settings = webhook.fcm else {
+        guard let account = Account(webhook, policy) else {
             throw AttemptProblem(.token, "the webhook names no service account's key file")
         }
-        let account = Account(settings: settings, policy: policy)
         let tokens = try tokens(account)
         if let token = tokens.current { return .header(Self.header(token)) }
         return .needed { () async throws(AttemptProblem) in
@@ -44,9 +50,8 @@ final class FCMTokens: Sendable {
 
     /// The receiver refused the request's token, which may have been replaced meanwhile.
     func refused(_ request: OutboundRequest, _ webhook: Webhook, _ policy: AddressPolicy) {
-        guard let settings = webhook.fcm else { return }
-        let account = Account(settings: settings, policy: policy)
-        guard let token = accounts.withLock({ $0[account] })?.current, request.headers.contains(Self.header(token))
+        guard let account = Account(webhook, policy), let token = accounts.withLock({ $0[account] })?.current,
+            request.headers.contains(Self.header(token))
         else { return }
         forget(account)
     }
@@ -60,9 +65,9 @@ final class FCMTokens: Sendable {
     private func tokens(_ account: Account) throws(AttemptProblem) -> AccessTokens {
         if let known = accounts.withLock({ $0[account] }) { return known }
         do {
-            let key = try ServiceAccount(contentsOf: account.settings.serviceAccountFile)
+            let key = try ServiceAccount(contentsOf: account.keyFile)
             let tokens = AccessTokens(
-                account: key, scope: FCMMessage.scope, tokenURL: account.settings.tokenURL, engine: engine,
+                account: key, scope: FCMMessage.scope, tokenURL: account.tokenURL, engine: engine,
                 policy: account.policy)
             accounts.withLock { accounts in
                 // Tokens without a value go first, then all: webhooks come and go, and another token is soon fetched.

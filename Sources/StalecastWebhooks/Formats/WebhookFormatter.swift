@@ -27,7 +27,7 @@ package final class WebhookFormatter: AttemptFormatter {
         let prepared = prepared(webhook)
         var request = OutboundRequest(prepared.target, sharedHeaders: message.headers)
         request.share(message.body)
-        if webhook.webhook.format.isSigned {
+        if webhook.webhook.settings.format.isSigned {
             request.signatureLines = try signatureLines(message, prepared.signer, at: now)
         } else {
             switch try tokens.authorization(of: webhook.webhook, prepared.target.terms.policy) {
@@ -52,7 +52,7 @@ package final class WebhookFormatter: AttemptFormatter {
             let request = OutboundRequest(
                 method: "POST", url: webhook.url, headers: webhook.headers + origin,
                 limits: OutboundLimits(timeout: webhook.limits.timeout),
-                policy: registry.policy(of: webhook.profile), tls: webhook.tls, keptHeaders: Self.keptHeaders)
+                policy: registry.policy(of: webhook.profile), tls: webhook.settings.tls, keptHeaders: Self.keptHeaders)
             let new = RegisteredWebhook.Prepared(
                 target: request.target, signer: registry.signer(of: webhook.id), changes: changes)
             known = new
@@ -68,7 +68,7 @@ package final class WebhookFormatter: AttemptFormatter {
         }
         return OutboundRequest(
             method: "OPTIONS", url: webhook.url, headers: headers, body: nil, limits: OutboundLimits(timeout: timeout),
-            policy: registry.policy(of: webhook.profile), tls: webhook.tls,
+            policy: registry.policy(of: webhook.profile), tls: webhook.settings.tls,
             keptHeaders: ["webhook-allowed-origin", "webhook-allowed-rate"])
     }
 

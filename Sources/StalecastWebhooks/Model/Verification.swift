@@ -2,7 +2,7 @@ package import StalecastWire
 
 /// Whether and how a receiver is asked before anything is sent to it, and what it said.
 package struct Verification: Sendable, Hashable {
-    package var method: Method
+    package var method = Method.none
     /// Time at which the receiver agreed to the URL as it is now; nil while it has not. Cleared by a change of the URL.
     package var verifiedAt: Timestamp?
     /// Attempts per minute the receiver granted (`WebHook-Allowed-Rate`); nil when it set no limit.
@@ -15,12 +15,6 @@ package struct Verification: Sendable, Hashable {
         case challenge
         /// CloudEvents' `OPTIONS` request with `WebHook-Request-Origin`.
         case cloudevents
-    }
-
-    package init(method: Method = .none, verifiedAt: Timestamp? = nil, allowedPerMinute: Int? = nil) {
-        self.method = method
-        self.verifiedAt = verifiedAt
-        self.allowedPerMinute = allowedPerMinute
     }
 
     /// True when deliveries may be sent.

@@ -46,13 +46,12 @@ extension WebhookRegistry {
                     }
                     return .commit
                 }
+                // After the commit: listeners must not hear of what is rolled back.
                 gone.forEach(self.uninstalled)
                 for entry in changed { self.installed(entry) }
             }
-        } catch let problem as RegistryProblem {
-            throw problem
         } catch {
-            throw .storage(cause: error.databaseWords)
+            throw RegistryProblem(error)
         }
     }
 
@@ -71,6 +70,7 @@ extension WebhookRegistry {
         }
         var draft = draft
         draft.isPaused = known.entry.webhook.isPaused
+        draft.keepConsent(to: known.entry.webhook)
         let isSame = WebhookDraft(known.entry.webhook) == draft
         let hasSameKeys = known.entry.keys.map(\.key) == webhook.keys
         if isSame, hasSameKeys, known.isInstalled { return nil }

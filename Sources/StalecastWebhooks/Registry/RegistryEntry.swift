@@ -38,20 +38,18 @@ package struct RegistryEntry: Sendable {
     }
 
     private func signingDocument(at now: Timestamp) -> JSONValue? {
-        guard let current = keys.first else { return nil }
-        var object: JSONObject = ["algorithm": .string(current.key.algorithm.rawValue)]
-        if let text = current.key.publicText { object["publicKey"] = .string(text) }
+        guard let current = keys.first?.key else { return nil }
         let valid = keys.filter { $0.isValid(at: now) }
-        object["keys"] = .array(
-            valid.map { key in
-                var entry: JSONObject = [
-                    "algorithm": .string(key.key.algorithm.rawValue), "createTime": .string(key.createdAt.description),
-                ]
-                if let text = key.key.publicText { entry["publicKey"] = .string(text) }
-                if let time = key.expiresAt { entry["expireTime"] = .string(time.description) }
-                return .object(entry)
-            })
-        return .object(object)
+        return [
+            "algorithm": .string(current.algorithm.rawValue), "publicKey": .described(current.publicText),
+            "keys": .array(
+                valid.map { key in
+                    [
+                        "algorithm": .string(key.key.algorithm.rawValue), "createTime": .described(key.createdAt),
+                        "publicKey": .described(key.key.publicText), "expireTime": .described(key.expiresAt),
+                    ]
+                }),
+        ]
     }
 }
 
@@ -66,20 +64,18 @@ extension RegistryEntry {
         }
         object["project"] = .string(webhook.project.description)
         object["generation"] = .int(webhook.generation)
-        if !webhook.since.isEmpty {
+        let since = webhook.since.sorted { $0.key < $1.key }
+        if !since.isEmpty {
             object["since"] = .object(
-                webhook.since.sorted { $0.key < $1.key }.reduce(into: JSONObject()) { object, since in
-                    object[since.key.description] = .string(since.value.description)
-                })
+                since.reduce(into: JSONObject()) { $0[$1.key.description] = .described($1.value) })
         }
         let secrets = webhook.origin == .api ? keys : []
         object["keys"] = .array(
             secrets.map { key in
-                var entry: JSONObject = [
-                    "secret": .string(key.key.secretText), "createTime": .string(key.createdAt.description),
+                [
+                    "secret": .string(key.key.secretText), "createTime": .described(key.createdAt),
+                    "expireTime": .described(key.expiresAt),
                 ]
-                if let time = key.expiresAt { entry["expireTime"] = .string(time.description) }
-                return .object(entry)
             })
         return .object(object)
     }
@@ -128,28 +124,18 @@ extension Webhook {
         guard let id = record["id"]?.string.flatMap({ WebhookID($0) }), let url = draft.url,
             let created = record["createTime"]?.string.flatMap(Timestamp.init),
             let updated = record["updateTime"]?.string.flatMap(Timestamp.init),
-            let generation = record["generation"]?.int64,
-            let origin = record["origin"]?.string.flatMap(Origin.init),
+            let generation = record["generation"]?.int64, record["origin"]?.string.flatMap(Origin.init) != nil,
             let project = try? ProjectID(record["project"]?.string ?? "")  // nil is refused like the rest
         else { throw .storage(cause: "a webhook's record lacks one of its members") }
         self.init(
-            id: id, project: project, name: record["configuredAs"]?.string, url: url, origin: origin,
+            id: id, project: project, name: record["configuredAs"]?.string, url: url, settings: draft.settings,
             createdAt: created, updatedAt: updated, generation: Int(generation))
-        self = restoring(draft)
         for (name, cursor) in record["since"]?.object?.members ?? [] {
             // What no program wrote is as good as nothing.
             guard let topic = try? TopicName(name), let cursor = cursor.string.flatMap({ Cursor($0) }) else { continue }
             since[topic] = cursor
         }
-        verification = Verification(
-            method: draft.verification,
-            verifiedAt: record["verification"]?["verifyTime"]?.string.flatMap(Timestamp.init),
-            allowedPerMinute: record["verification"]?["allowedPerMinute"]?.int64.map { Int($0) })
-    }
-
-    private func restoring(_ draft: WebhookDraft) -> Webhook {
-        var webhook = applying(draft, at: updatedAt)
-        webhook.generation = generation
-        return webhook
+        settings.verification.verifiedAt = record["verification"]?["verifyTime"]?.string.flatMap(Timestamp.init)
+        settings.verification.allowedPerMinute = record["verification"]?["allowedPerMinute"]?.int64.map { Int($0) }
     }
 }

@@ -10,10 +10,10 @@ extension WebhookDraft {
     ///
     /// - Throws: ``RegistryProblem/invalid(field:_:)``, for the first field that is wrong.
     mutating func finish(in project: ProjectID, _ rules: WebhookRules) throws(RegistryProblem) {
-        if format == .fcm { try finishFCM() }
+        if settings.format == .fcm { try finishFCM() }
         guard let url else { throw .invalid(field: "url", "is missing; name where requests are sent") }
-        try Self.check(url, "url", rules, profile)
-        for (position, topic) in topics.enumerated() where !rules.isKnownTopic(project, topic) {
+        try check(url, rules)
+        for (position, topic) in settings.topics.enumerated() where !rules.isKnownTopic(project, topic) {
             let known = rules.topics(project).map(\.description).joined(separator: ", ")
             throw .invalid(
                 field: "topics[\(position)]",
@@ -22,7 +22,7 @@ extension WebhookDraft {
                     + "\(TopicName.releaseOperations) for messages about releases")
         }
         try checkTLS(url)
-        if format != .fcm, serviceAccountFile != nil || tokenURL != nil {
+        if settings.format != .fcm, settings.serviceAccountFile != nil || settings.tokenURL != nil {
             throw .invalid(field: "fcm", "belongs to format fcm only")
         }
     }
@@ -31,8 +31,8 @@ extension WebhookDraft {
     /// webhook is no right to use the operator's key files for a host of one's choice. Receivers of the configuration
     /// file are not asked this.
     func keepTokensAtGoogle() throws(RegistryProblem) {
-        guard format == .fcm else { return }
-        for (field, url, host) in [("url", url, Self.fcmHost), ("fcm.tokenUrl", tokenURL, Self.tokenHost)] {
+        guard settings.format == .fcm else { return }
+        for (field, url, host) in [("url", url, Self.fcmHost), ("fcm.tokenUrl", settings.tokenURL, Self.tokenHost)] {
             guard let url, url.scheme != "https" || url.host != host || url.port != 443 else { continue }
             throw .invalid(
                 field: field,
@@ -46,7 +46,7 @@ extension WebhookDraft {
     func refuseHiddenHeaders(of webhook: Webhook, _ document: JSONValue) throws(RegistryProblem) {
         guard let url, !url.isSameOrigin(as: webhook.url) else { return }
         let given = document["headers"]?.object?.members ?? []
-        for header in headers where ReservedHeaders.isSecret(header.name) {
+        for header in settings.headers where ReservedHeaders.isSecret(header.name) {
             let isGiven = given.contains {
                 $0.0.lowercased() == header.name.lowercased() && $0.1.string == header.value
             }
@@ -60,23 +60,21 @@ extension WebhookDraft {
 
     /// An address in the URL itself can be judged at once. What a name leads to is judged when a connection is made, but
     /// one that leads nowhere is refused here rather than tried for ever.
-    private static func check(
-        _ url: OutboundURL, _ field: String, _ rules: WebhookRules, _ profile: AddressPolicy.Profile
-    ) throws(RegistryProblem) {
+    private func check(_ url: OutboundURL, _ rules: WebhookRules) throws(RegistryProblem) {
         if rules.httpsOnly, url.scheme != "https" {
-            throw .invalid(field: field, "must begin with https:// (webhooks.httpsOnly)")
+            throw .invalid(field: "url", "must begin with https:// (webhooks.httpsOnly)")
         }
-        if let sentence = url.hostProblem { throw .invalid(field: field, sentence) }
-        let policy = rules.policy(of: profile)
+        if let sentence = url.hostProblem { throw .invalid(field: "url", sentence) }
+        let policy = rules.policy(of: settings.profile)
         if let address = url.addressLiteral, !policy.allows(address, port: url.port) {
             throw .invalid(
-                field: field,
+                field: "url",
                 "the address \(url.host) (port \(url.port)) is not allowed for webhooks; the operator can allow it with "
                     + "webhooks.allowedAddresses, private networks also with addressProfile \"internal\"")
         }
         guard policy.mayAllow(port: url.port) else {
             throw .invalid(
-                field: field,
+                field: "url",
                 "port \(url.port) is not allowed for webhooks; \(Self.freePorts) are, and other ports of addresses that the "
                     + "operator names in webhooks.allowedAddresses")
         }
@@ -87,7 +85,7 @@ extension WebhookDraft {
         AddressPolicy.wellKnownPorts.sorted().map(String.init).joined(separator: ", ") + " and those from 1024"
 
     private func checkTLS(_ url: OutboundURL) throws(RegistryProblem) {
-        guard let tls else { return }
+        guard let tls = settings.tls else { return }
         if url.scheme != "https" { throw .invalid(field: "tls", "is of use with https:// only") }
         if (tls.certificateFile == nil) != (tls.keyFile == nil) {
             throw .invalid(field: "tls", "certificateFile and keyFile belong together")
@@ -102,15 +100,17 @@ extension WebhookDraft {
     }
 
     private mutating func finishFCM() throws(RegistryProblem) {
-        guard let serviceAccountFile else {
+        guard let serviceAccountFile = settings.serviceAccountFile else {
             throw .invalid(
                 field: "fcm.serviceAccountFile", "is missing; format fcm sends with a service account's token")
         }
-        if verification != .none { throw .invalid(field: "verification.method", "is none for format fcm") }
-        if let topic = topics.first(where: TopicName.operations.contains) {
+        if settings.verification.method != .none {
+            throw .invalid(field: "verification.method", "is none for format fcm")
+        }
+        if let topic = settings.topics.first(where: TopicName.operations.contains) {
             throw .invalid(field: "topics", "\(topic) cannot be sent to FCM")
         }
-        if headers.contains(where: { $0.name.lowercased() == "authorization" }) {
+        if settings.headers.contains(where: { $0.name.lowercased() == "authorization" }) {
             throw .invalid(field: "headers[Authorization]", "is set by the daemon for format fcm")
         }
         let account: ServiceAccount

@@ -46,21 +46,15 @@ extension WebhookDraft {
     }
 
     private static func refuseUnknown(_ object: JSONObject) throws(RegistryProblem) {
-        for (name, value) in object.members where !outputOnly.contains(name) {
-            if containers.contains(name) {
-                try refuseUnknown(value, in: name)
-            } else if !WebhookField.allCases.contains(where: { $0.rawValue == name }) {
-                throw unknown(name)
-            }
+        for (name, value) in object.members where containers.contains(name) && !value.isNull && value.object == nil {
+            throw .invalid(field: name, "must be an object, not \(value.kind)")
         }
-    }
-
-    private static func refuseUnknown(_ value: JSONValue, in container: String) throws(RegistryProblem) {
-        if value.isNull { return }
-        guard let object = value.object else {
-            throw .invalid(field: container, "must be an object, not \(value.kind)")
-        }
-        for name in object.keys where !isKnown(name, in: container) { throw unknown("\(container).\(name)") }
+        guard let (name, value) = foreign(in: object).members.first else { return }
+        let inner = containers.contains(name) ? value.object?.keys.first : nil
+        let known = WebhookField.allCases.map(\.rawValue).joined(separator: ", ")
+        throw .invalid(
+            field: String((inner.map { "\(name).\($0)" } ?? name).prefix(80)),
+            "there is no such field; there are \(known)")
     }
 
     private static func isKnown(_ name: String, in container: String) -> Bool {
@@ -78,25 +72,19 @@ extension WebhookDraft {
                     inner[member] = value
                 }
                 if !inner.isEmpty { foreign[name] = .object(inner) }
-            } else if !WebhookField.allCases.contains(where: { $0.rawValue == name }) {
+            } else if WebhookField(rawValue: name) == nil {
                 foreign[name] = value
             }
         }
         return foreign
-    }
-
-    private static func unknown(_ path: String) -> RegistryProblem {
-        let known = WebhookField.allCases.map(\.rawValue).joined(separator: ", ")
-        return .invalid(field: String(path.prefix(80)), "there is no such field; there are \(known)")
     }
 }
 
 extension WebhookField {
     /// Whether a document names the field, if only with `null`.
     fileprivate func isPresent(in document: JSONValue) -> Bool {
-        let names = rawValue.split(separator: ".").map(String.init)
-        guard let outer = document[names[0]] else { return false }
-        return names.count == 1 || outer.isNull || outer[names[1]] != nil
+        guard let outer = document[path.outer] else { return false }
+        return outer.isNull || path.inner.map { outer[$0] != nil } ?? true
     }
 }
 
@@ -105,20 +93,16 @@ extension Webhook {
     ///
     /// - Parameter hidesCredentials: true for answers: header values that are likely credentials become `(hidden)`.
     package func document(hidesCredentials: Bool) -> JSONObject {
-        var object: JSONObject = ["name": .string("projects/\(project)/webhooks/\(id)"), "id": .string(id.description)]
-        if let name { object["configuredAs"] = .string(name) }
-        object["url"] = .string(url.text)
-        object["topics"] = .array(topics.map { .string($0.description) })
-        object["format"] = .string(format.rawValue)
-        object["mode"] = .string(mode.name)
-        if !headers.isEmpty { object["headers"] = .object(headerDocument(hidesCredentials)) }
-        object["limits"] = limitsDocument
-        object["tls"] = tlsDocument
-        object["addressProfile"] = .string(profile.rawValue)
-        object["fcm"] = fcmDocument
-        object["verification"] = verificationDocument
-        if !description.isEmpty { object["description"] = .string(description) }
-        object["paused"] = .bool(isPaused)
+        var object: JSONObject = [
+            "name": .string("projects/\(project)/webhooks/\(id)"), "id": .string(id.description),
+            "configuredAs": .described(name),
+        ]
+        for field in WebhookField.allCases {
+            guard let value = field.value(of: self, hidesCredentials: hidesCredentials) else { continue }
+            object.set(value, at: field.path)
+        }
+        object.set(.described(settings.verification.verifiedAt), at: ("verification", "verifyTime"))
+        object.set(settings.verification.allowedPerMinute.map { .int($0) }, at: ("verification", "allowedPerMinute"))
         object["origin"] = .string(origin.rawValue)
         object["createTime"] = .string(createdAt.description)
         object["updateTime"] = .string(updatedAt.description)
@@ -128,44 +112,13 @@ extension Webhook {
 
     /// Names this generation of this webhook.
     package var etag: String { "\(id)-\(generation)" }
+}
 
-    private func headerDocument(_ hidesCredentials: Bool) -> JSONObject {
-        var object = JSONObject()
-        for header in headers {
-            let isHidden = hidesCredentials && ReservedHeaders.isSecret(header.name)
-            object[header.name] = .string(isHidden ? WebhookField.hiddenValue : header.value)
-        }
-        return object
-    }
-
-    private var limitsDocument: JSONValue {
-        var object = JSONObject()
-        if let rate = limits.maxPerSecond { object["maxPerSecond"] = .double(rate) }
-        object["timeout"] = .string(limits.timeout.wireText)
-        object["minInterval"] = .string(limits.minInterval.wireText)
-        return .object(object)
-    }
-
-    private var tlsDocument: JSONValue? {
-        guard let tls else { return nil }
-        var object = JSONObject()
-        if let file = tls.caFile { object["caFile"] = .string(file) }
-        if let file = tls.certificateFile { object["certificateFile"] = .string(file) }
-        if let file = tls.keyFile { object["keyFile"] = .string(file) }
-        return .object(object)
-    }
-
-    private var fcmDocument: JSONValue? {
-        guard let fcm else { return nil }
-        var object: JSONObject = ["serviceAccountFile": .string(fcm.serviceAccountFile)]
-        if let url = fcm.tokenURL { object["tokenUrl"] = .string(url.text) }
-        return .object(object)
-    }
-
-    private var verificationDocument: JSONValue {
-        var object: JSONObject = ["method": .string(verification.method.rawValue)]
-        if let time = verification.verifiedAt { object["verifyTime"] = .string(time.description) }
-        if let rate = verification.allowedPerMinute { object["allowedPerMinute"] = .int(rate) }
-        return .object(object)
+extension JSONObject {
+    fileprivate mutating func set(_ value: JSONValue?, at path: (outer: String, inner: String?)) {
+        guard let inner = path.inner else { return self[path.outer] = value }
+        var object = self[path.outer]?.object ?? JSONObject()
+        object[inner] = value
+        self[path.outer] = .object(object)
     }
 }

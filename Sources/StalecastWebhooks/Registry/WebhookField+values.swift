@@ -12,7 +12,10 @@ extension WebhookField {
         return flag
     }
 
-    func choice<Value: RawRepresentable<String> & CaseIterable>(_ value: JSONValue) throws(RegistryProblem) -> Value {
+    func choice<Value: RawRepresentable<String> & CaseIterable>(
+        _ value: JSONValue?
+    ) throws(RegistryProblem) -> Value? {
+        guard let value else { return nil }
         if let choice = Value(rawValue: try text(value)) { return choice }
         throw problem("must be one of \(Value.allCases.map(\.rawValue).joined(separator: ", "))")
     }
@@ -122,7 +125,7 @@ extension WebhookField {
 
     func header(_ name: String, _ value: String) throws(RegistryProblem) -> OutboundHeader {
         let place = "[\(name.prefix(80))]"
-        if let sentence = ReservedHeaders.problem(name: name, value: value) { throw problem(sentence, at: place) }
+        if ReservedHeaders.contains(name) { throw problem("the header \(name) is set by the daemon itself", at: place) }
         do { return try OutboundHeader(name, value) } catch { throw problem("\(error)", at: place) }
     }
 }

@@ -29,20 +29,59 @@ enum WebhookField: String, CaseIterable {
         allCases.filter { $0.rawValue == path || $0.rawValue.hasPrefix(path + ".") }
     }
 
+    /// The member of a document in which the field stands, and the member of that one; nil for a field at the top.
+    var path: (outer: String, inner: String?) {
+        let names = rawValue.split(separator: ".").map(String.init)
+        return (names[0], names.count > 1 ? names[1] : nil)
+    }
+
     /// The value at this path of a document; nil when it is missing, `null` included.
     func value(in document: JSONValue) -> JSONValue? {
-        var value: JSONValue? = document
-        for name in rawValue.split(separator: ".") { value = value?[String(name)] }
+        var value = document[path.outer]
+        if let inner = path.inner { value = value?[inner] }
         return value.flatMap { $0.isNull ? nil : $0 }
+    }
+
+    /// The value that a webhook's document has at this path; nil where it has none.
+    func value(of webhook: Webhook, hidesCredentials: Bool) -> JSONValue? {
+        let settings = webhook.settings
+        return switch self {
+        case .url: .string(webhook.url.text)
+        case .topics: .array(settings.topics.map { .string($0.description) })
+        case .format: .string(settings.format.rawValue)
+        case .mode: .string(settings.mode.name)
+        case .headers: settings.headers.isEmpty ? nil : .object(headers(settings.headers, hidesCredentials))
+        case .maxPerSecond: settings.limits.maxPerSecond.map { .double($0) }
+        case .timeout: .string(settings.limits.timeout.wireText)
+        case .minInterval: .string(settings.limits.minInterval.wireText)
+        case .caFile: .described(settings.caFile)
+        case .certificateFile: .described(settings.certificateFile)
+        case .keyFile: .described(settings.keyFile)
+        case .addressProfile: .string(settings.profile.rawValue)
+        case .serviceAccountFile: .described(settings.serviceAccountFile)
+        case .tokenURL: .described(settings.tokenURL)
+        case .verification: .string(settings.verification.method.rawValue)
+        case .description: settings.description.isEmpty ? nil : .string(settings.description)
+        case .paused: .bool(settings.isPaused)
+        }
+    }
+
+    private func headers(_ headers: [OutboundHeader], _ hidesCredentials: Bool) -> JSONObject {
+        var object = JSONObject()
+        for header in headers {
+            let isHidden = hidesCredentials && ReservedHeaders.isSecret(header.name)
+            object[header.name] = .string(isHidden ? Self.hiddenValue : header.value)
+        }
+        return object
     }
 
     /// Puts `value` into the draft; nil is the default.
     func read(_ value: JSONValue?, into draft: inout WebhookDraft, files: FileNames) throws(RegistryProblem) {
-        let defaults = WebhookDraft()
+        let defaults = WebhookSettings()
         switch self {
         case .url: draft.url = try value.map(outboundURL)
         case .topics: draft.topics = try value.map(topicNames) ?? defaults.topics
-        case .format: draft.format = try value.map { v throws(RegistryProblem) in try choice(v) } ?? defaults.format
+        case .format: draft.format = try choice(value) ?? defaults.format
         case .mode: draft.mode = try value.map(deliveryMode) ?? defaults.mode
         case .headers: draft.headers = try headers(value, keeping: draft.headers, files)
         case .maxPerSecond: draft.limits.maxPerSecond = try value.map(rate)
@@ -53,12 +92,10 @@ enum WebhookField: String, CaseIterable {
         case .caFile: draft.caFile = try file(value, files)
         case .certificateFile: draft.certificateFile = try file(value, files)
         case .keyFile: draft.keyFile = try file(value, files)
-        case .addressProfile:
-            draft.profile = try value.map { v throws(RegistryProblem) in try choice(v) } ?? defaults.profile
+        case .addressProfile: draft.profile = try choice(value) ?? defaults.profile
         case .serviceAccountFile: draft.serviceAccountFile = try file(value, files)
         case .tokenURL: draft.tokenURL = try value.map(outboundURL)
-        case .verification:
-            draft.verification = try value.map { v throws(RegistryProblem) in try choice(v) } ?? defaults.verification
+        case .verification: draft.verification.method = try choice(value) ?? .none
         case .description: draft.description = try value.map(descriptionText) ?? ""
         case .paused: draft.isPaused = try value.map(flag) ?? false
         }

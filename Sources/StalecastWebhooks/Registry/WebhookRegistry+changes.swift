@@ -16,7 +16,7 @@ extension WebhookRegistry {
             try draft.finish(in: project, rules)
             try draft.keepTokensAtGoogle()
             try self.checkRoom(in: project)
-            let key = draft.format.isSigned ? try WebhookRegistry.SigningChoice(document["signing"]).key() : nil
+            let key = draft.format.isSigned ? try Self.key(document["signing"], at: "signing") : nil
             let entry = try RegistryEntry(
                 webhook: Webhook(id: .random(), draft, project: project, at: now),
                 keys: key.map { [Signer.SecretKey($0, createdAt: now)] } ?? [])
@@ -104,17 +104,5 @@ extension WebhookRegistry {
             if entry.keys.contains(where: { !$0.isValid(at: now) }) { entry.keys.removeAll { !$0.isValid(at: now) } }
             return (entry, .install)
         }
-    }
-}
-
-extension Webhook {
-    init(
-        id: WebhookID, _ draft: WebhookDraft, project: ProjectID, name: String? = nil, at now: Timestamp
-    ) throws(RegistryProblem) {
-        guard let url = draft.url else { throw .invalid(field: "url", "is missing") }
-        self.init(
-            id: id, project: project, name: name, url: url, origin: name == nil ? .api : .configuration,
-            createdAt: now, generation: 0)
-        self = applying(draft, at: now)
     }
 }

@@ -18,8 +18,7 @@ extension WebhookRegistry {
             guard let current = entry.keys.first else {
                 throw .notNow("a webhook of format \(entry.webhook.format.rawValue) does not sign, so it has no secret")
             }
-            let choice = try WebhookRegistry.SigningChoice(request, field: "", algorithm: current.key.algorithm)
-            let key = try choice.key()
+            let key = try Self.key(request, at: "", default: current.key.algorithm)
             guard !entry.keys.contains(where: { $0.key == key }) else {
                 throw .invalid(field: "secret", "is a key of this webhook already")
             }
@@ -50,47 +49,30 @@ extension WebhookRegistry {
         return period
     }
 
-    /// Choice of a webhook's key: a given one, or a new one of an algorithm.
-    struct SigningChoice: Sendable {
-        private let algorithm: SigningKey.Algorithm
-        private let secret: String?
-        private let prefix: String
-
-        /// - Parameters:
-        ///   - document: `{"algorithm":…,"secret":…}`; nil chooses nothing.
-        ///   - field: where the document stands in the request; empty for the request itself.
-        ///   - algorithm: the default.
-        init(
-            _ document: JSONValue?, field: String = "signing", algorithm: SigningKey.Algorithm = .hmacSHA256
-        ) throws(RegistryProblem) {
-            prefix = field.isEmpty ? "" : field + "."
-            if let document, !document.isNull, document.object == nil {
-                throw .invalid(field: field, "must be an object, not \(document.kind)")
-            }
-            let names = SigningKey.Algorithm.allCases.map(\.rawValue).joined(separator: ", ")
-            switch document?["algorithm"] {
-            case nil, .null?: self.algorithm = algorithm
-            case let value?:
-                guard let chosen = value.string.flatMap(SigningKey.Algorithm.init) else {
-                    throw .invalid(field: prefix + "algorithm", "must be one of \(names)")
-                }
-                self.algorithm = chosen
-            }
-            switch document?["secret"] {
-            case nil, .null?: secret = nil
-            case .string(let text)?: secret = text
-            case let value?: throw .invalid(field: prefix + "secret", "must be a string, not \(value.kind)")
-            }
+    /// Key that a request gives (`secret`), or a new one of the algorithm that it chooses.
+    ///
+    /// - Parameters:
+    ///   - document: `{"algorithm":…,"secret":…}`; nil chooses nothing.
+    ///   - field: place of the document in the request; empty for the request itself.
+    static func key(
+        _ document: JSONValue?, at field: String, default algorithm: SigningKey.Algorithm = .hmacSHA256
+    ) throws(RegistryProblem) -> SigningKey {
+        let prefix = field.isEmpty ? "" : field + "."
+        if let document, !document.isNull, document.object == nil {
+            throw .invalid(field: field, "must be an object, not \(document.kind)")
         }
-
-        /// - Throws: ``RegistryProblem/invalid(field:_:)`` for a given secret that is none.
-        func key() throws(RegistryProblem) -> SigningKey {
-            guard let secret else { return .generate(algorithm) }
-            do {
-                return try SigningKey(secret)
-            } catch {
-                throw .invalid(field: prefix + "secret", error.description)
+        var algorithm = algorithm
+        if let value = document?["algorithm"], !value.isNull {
+            guard let chosen = value.string.flatMap(SigningKey.Algorithm.init) else {
+                let names = SigningKey.Algorithm.allCases.map(\.rawValue).joined(separator: ", ")
+                throw .invalid(field: prefix + "algorithm", "must be one of \(names)")
             }
+            algorithm = chosen
         }
+        guard let value = document?["secret"], !value.isNull else { return .generate(algorithm) }
+        guard let secret = value.string else {
+            throw .invalid(field: prefix + "secret", "must be a string, not \(value.kind)")
+        }
+        do { return try SigningKey(secret) } catch { throw .invalid(field: prefix + "secret", error.description) }
     }
 }

@@ -3,8 +3,6 @@ package import StalecastWire
 
 /// Rules of the operator's configuration for webhooks; checked when one is made or changed.
 package struct WebhookRules: Sendable {
-    /// Whether webhooks of a project can subscribe to a topic.
-    package var isKnownTopic: @Sendable (ProjectID, TopicName) -> Bool
     /// The topics a project's webhooks can name, for the sentence of a refusal; sorted.
     package var topics: @Sendable (ProjectID) -> [TopicName]
     /// Addresses allowed besides those of the webhook's profile.
@@ -21,10 +19,14 @@ package struct WebhookRules: Sendable {
         httpsOnly: Bool = false
     ) {
         self.topics = topics
-        isKnownTopic = { project, topic in TopicName.operations.contains(topic) || topics(project).contains(topic) }
         self.allowed = allowed
         self.filesDirectory = filesDirectory
         self.httpsOnly = httpsOnly
+    }
+
+    /// Whether webhooks of a project can subscribe to a topic.
+    func isKnownTopic(_ project: ProjectID, _ topic: TopicName) -> Bool {
+        TopicName.operations.contains(topic) || topics(project).contains(topic)
     }
 
     /// The policy under which requests of a webhook are sent.

@@ -179,3 +179,14 @@ struct DeliveryModel {
         steps.append("PROBLEM \(text)")
     }
 }
+
+extension Webhook {
+    init(
+        id: WebhookID, project: ProjectID, url: OutboundURL, topics: [TopicName] = [.pushRC],
+        mode: DeliveryMode = .latest, limits: WebhookLimits = WebhookLimits(), createdAt: Timestamp
+    ) {
+        var settings = WebhookSettings()
+        (settings.topics, settings.mode, settings.limits) = (topics, mode, limits)
+        self.init(id: id, project: project, url: url, settings: settings, createdAt: createdAt)
+    }
+}
