@@ -121,6 +121,7 @@ package final class AssignedDelivery: Sendable {
     package func settle(_ assignment: String, _ token: AssignmentLease.Token) async -> Bool {
         let wanted = state.withLock { state -> Int? in
             guard state.owned[assignment]?.token == token, state.owned[assignment]?.image != nil else { return nil }
+            // A change without content: a write that begins after this one covers all that was decided before.
             state.owned[assignment]?.changes += 1
             return state.owned[assignment]?.changes
         }

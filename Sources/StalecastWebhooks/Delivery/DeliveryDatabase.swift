@@ -39,6 +39,7 @@ final class DeliveryDatabase: Sendable {
         let known = try String.fetchOne(db, sql: "SELECT epoch FROM history")
         guard known != epoch.description else { return }
         if known != nil {
+            // The column `attempt` stays: attempts are listed whatever history their versions are of.
             try db.execute(
                 sql: """
                     UPDATE cursor SET version = 0, sequence = 0, ackVersion = 0, ackSequence = 0, givenUp = 0, isRenewed = 1;

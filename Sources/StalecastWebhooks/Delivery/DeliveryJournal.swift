@@ -140,12 +140,11 @@ final class DeliveryJournal: Sendable {
 
     /// Removes old rows; a later write removes what cannot be removed now.
     private func prune(_ now: UInt64) {
-        let attempts = Timestamp(
-            microseconds: Timestamp.now().microseconds - configuration.attemptRetention.microseconds)
-        let dead = Timestamp(
-            microseconds: Timestamp.now().microseconds - configuration.deadLetterRetention.microseconds)
+        let wall = Timestamp.now()
         do {
-            let hasMore = try database.prune(attemptsBefore: attempts, deadBefore: dead)
+            let hasMore = try database.prune(
+                attemptsBefore: wall.advanced(by: .zero - configuration.attemptRetention),
+                deadBefore: wall.advanced(by: .zero - configuration.deadLetterRetention))
             if !hasMore { state.withLock { $0.lastPrune = now } }
         } catch {
             logger.warning("old attempts cannot be removed", metadata: ["error": "\(error)"])

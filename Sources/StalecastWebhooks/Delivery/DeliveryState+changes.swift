@@ -14,6 +14,7 @@ extension DeliveryState {
     package mutating func begin(
         _ webhooks: [Webhook], _ changes: [TemplateChange], _ image: DeliveryImage, opened: Timestamp, at now: Moment
     ) {
+        // Versions that were announced before this fact came are newer than the stored ones.
         let early = logs.values.flatMap(\.entries)
         logs = [:]
         for change in changes { logs[change.scope, default: ScopeLog()].know(change) }
@@ -22,6 +23,7 @@ extension DeliveryState {
         for webhook in webhooks {
             spread(enter(webhook, image, stored, isOld: webhook.createdAt < opened), of: webhooks.count, at: now)
         }
+        // The registry lost these since the last run, for example to an edit of the configuration file.
         for id in image.ids.subtracting(webhooks.map(\.id)).sorted() { put(.removed(id)) }
     }
 

@@ -81,7 +81,7 @@ extension DeliveryState {
     package mutating func sweep(at now: UInt64) {
         for endpoint in endpoints.all where isStuck(endpoint, at: now) {
             tally.stuck += 1
-            act(.log(.error, "a webhook was owed something and not looked at", ["webhook": "\(endpoint.id)"]))
+            log(.error, "a webhook was owed something and not looked at", ["webhook": "\(endpoint.id)"])
             touch(endpoint, at: now)
         }
     }

@@ -53,10 +53,9 @@ extension DeliveryState {
         ]
         if let status { metadata["status"] = "\(status)" }
         if !fails, let since { metadata["failedSince"] = "\(since)" }
-        act(
-            .log(
-                fails ? .warning : .info, fails ? "a webhook's attempts fail" : "a webhook's attempts succeed again",
-                metadata))
+        log(
+            fails ? .warning : .info, fails ? "a webhook's attempts fail" : "a webhook's attempts succeed again",
+            metadata)
     }
 
     private mutating func take(
@@ -127,9 +126,7 @@ extension DeliveryState {
         }
         settle(endpoint, attempt, isAcknowledged: true)
         if let since {
-            tell(
-                "webhook.recovered", about: endpoint,
-                ["failingSince": .string(since.description)], at: now)
+            tell("webhook.recovered", about: endpoint, ["failingSince": .described(since)], at: now)
         }
     }
 
@@ -176,11 +173,8 @@ extension DeliveryState {
         } else {
             release(endpoint, attempt, until: next)
         }
-        if isMessagesOwn(endpoint, status) {
-            endpoint.health.failures = min(endpoint.health.failures, 4)
-        } else {
-            endpoint.gate.notBefore = max(endpoint.gate.notBefore, next)
-        }
+        // Another version may be taken at once where only this one is refused.
+        if !isMessagesOwn(endpoint, status) { endpoint.gate.notBefore = max(endpoint.gate.notBefore, next) }
         putHealth(endpoint)
         disableIfLongFailing(endpoint, at: now)
         return endpoint.health.disabledReason == nil ? now.after(delay) : nil
@@ -208,13 +202,12 @@ extension DeliveryState {
                 DeadLetter(
                     scope: change.scope, version: change.version, sequence: change.sequence, reason: reason,
                     attempts: attempt.number, lastStatus: status, movedAt: now.wall), of: endpoint.id)
-            act(
-                .log(
-                    .warning, "a version was moved to a webhook's dead letters",
-                    [
-                        "webhook": "\(endpoint.id)", "scope": "\(change.scope)", "version": "\(change.version)",
-                        "reason": "\(reason)",
-                    ]))
+            log(
+                .warning, "a version was moved to a webhook's dead letters",
+                [
+                    "webhook": "\(endpoint.id)", "scope": "\(change.scope)", "version": "\(change.version)",
+                    "reason": "\(reason)",
+                ])
             // With the receiver that refused it.
             if endpoint.health.receiver == nil { putHealth(endpoint) }
         }
@@ -256,7 +249,7 @@ extension DeliveryState {
         endpoint.health.disabledReason = reason
         endpoint.health.disabledSince = now.wall
         putHealth(endpoint)
-        act(.log(.warning, "webhook disabled", ["webhook": "\(endpoint.id)", "reason": "\(reason)"]))
+        log(.warning, "webhook disabled", ["webhook": "\(endpoint.id)", "reason": "\(reason)"])
         act(.disabled(endpoint.webhook, reason: reason))
         let attempts = JSONValue.int(endpoint.health.failedAttempts)
         tell("webhook.disabled", about: endpoint, ["reason": .string(reason), "failedAttempts": attempts], at: now)
@@ -268,27 +261,23 @@ extension DeliveryState {
         var data = data
         data["webhook"] = .string(subject.id.description)
         data["url"] = .string(subject.webhook.url.withoutQuery)
-        let event = event(type, in: subject.webhook.project, data, at: now)
-        tell(event, to: .webhookOperations, but: subject.number, at: now)
+        tell(type, in: subject.webhook.project, data, to: .webhookOperations, but: subject.number, at: now)
     }
 
     /// A release changed.
     ///
     /// - Parameter type: for example `release.paused`.
     mutating func changed(_ type: String, releaseIn project: ProjectID, _ data: JSONObject, at now: Moment) {
-        tell(event(type, in: project, data, at: now), to: .releaseOperations, but: nil, at: now)
-    }
-
-    private mutating func event(
-        _ type: String, in project: ProjectID, _ data: JSONObject, at now: Moment
-    ) -> Delivery.OperationalEvent {
-        let nonce = Epoch.random(using: &random).description
-        return .init(type: type, project: project, time: now.wall, nonce: nonce, data: .object(data))
+        tell(type, in: project, data, to: .releaseOperations, at: now)
     }
 
     private mutating func tell(
-        _ event: Delivery.OperationalEvent, to topic: TopicName, but subject: Int?, at now: Moment
+        _ type: String, in project: ProjectID, _ data: JSONObject, to topic: TopicName, but subject: Int? = nil,
+        at now: Moment
     ) {
+        let nonce = Epoch.random(using: &random).description
+        let event = Delivery.OperationalEvent(
+            type: type, project: project, time: now.wall, nonce: nonce, data: .object(data))
         for number in endpoints.hearers.sorted() where number != subject {
             guard let endpoint = endpoints[number], endpoint.webhook.project == event.project,
                 endpoint.webhook.topics.contains(topic)

@@ -115,6 +115,9 @@ package struct DeliveryState {
 
     mutating func act(_ action: Action) { actions.append(action) }
     mutating func put(_ entry: JournalEntry) { actions.append(.journal(entry)) }
+    mutating func log(_ level: Logger.Level, _ message: Logger.Message, _ metadata: Logger.Metadata) {
+        actions.append(.log(level, message, metadata))
+    }
 
     // MARK: Planning
 
@@ -286,14 +289,11 @@ package struct DeliveryState {
 
     /// Reports versions that the store removed before they were sent: once, each by a dead letter, of which the newest
     /// ``DeliveryDatabase/maxDeadLetters`` are written.
-    private mutating func tellGap(
-        _ gap: LaneGap, _ id: WebhookID, _ scope: Scope, at now: Moment
-    ) {
+    private mutating func tellGap(_ gap: LaneGap, _ id: WebhookID, _ scope: Scope, at now: Moment) {
         let first = gap.after.version + 1
-        act(
-            .log(
-                .error, "versions were removed by store.maxVersions before a webhook took them",
-                ["webhook": "\(id)", "scope": "\(scope)", "versions": "\(first)-\(gap.through.version)"]))
+        log(
+            .error, "versions were removed by store.maxVersions before a webhook took them",
+            ["webhook": "\(id)", "scope": "\(scope)", "versions": "\(first)-\(gap.through.version)"])
         // Numbers that an origin gives may leap; there are no more versions than commits.
         let commits = Int64(clamping: gap.through.sequence - gap.after.sequence)
         guard gap.through.version - gap.after.version <= commits else { return }

@@ -280,6 +280,7 @@ struct Lane: Sendable {
         }
         var ended: [CommitSequence] = []
         if folds {
+            // The newest version stands for every extra, also for those that the store has beyond it.
             ended = extras.remove(through: sequence == newest?.sequence ? .max : sequence)
             tries.removeWaiting { $0.sequence < sequence }
             move(to: ScopeLog.Place(change))
