@@ -109,6 +109,7 @@ final class EasyHandle {
         transfer.pointee.fail_when_longer = new.overflow == .fail
         guard new != limits else { return }
         stalecast_easy_set_long(easy, CURLOPT_CONNECTTIMEOUT_MS, max(1, new.connectTimeout.milliseconds))
+        // 0 is no limit to libcurl: a limit below a millisecond must not become none.
         stalecast_easy_set_long(easy, CURLOPT_TIMEOUT_MS, new.timeout > .zero ? max(1, new.timeout.milliseconds) : 0)
         stalecast_easy_set_long(easy, CURLOPT_BUFFERSIZE, new.maxBodyBytes > Self.shortBody ? 4096 : 1024)
         limits = new
@@ -121,6 +122,7 @@ final class EasyHandle {
     private func setMethod(_ new: String) {
         stalecast_easy_set_long(easy, CURLOPT_NOBODY, new == "HEAD" ? 1 : 0)
         if new != "HEAD" { stalecast_easy_set_long(easy, CURLOPT_HTTPGET, 1) }
+        // CURLOPT_HTTPGET makes libcurl forget the body too, so that the next one is set as a new one.
         stalecast_easy_set_text(easy, CURLOPT_CUSTOMREQUEST, new)
         lastBody = .none
     }

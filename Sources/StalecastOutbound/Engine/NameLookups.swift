@@ -37,6 +37,7 @@ struct NameLookups {
     /// A name whose lookup is to begin now; nil when there is none, or no thread for one.
     mutating func next() -> String? {
         while begun.count < most, let name = takeName() {
+            // Every request for the name has given up.
             if waiting[name]?.isEmpty != false {
                 waiting[name] = nil
                 continue

@@ -128,6 +128,7 @@ extension RunningRequest {
         _ code: CURLcode, _ transfer: Transfer, _ status: Int, _ easy: UnsafeMutableRawPointer
     ) -> OutboundFailure? {
         if isCancelled { return OutboundFailure(.cancelled) }
+        // A write error after a cut is this side's own: the body was longer than what is kept.
         if code == CURLE_OK || code == CURLE_WRITE_ERROR && transfer.pointee.cut { return nil }
         if transfer.pointee.too_large {
             return OutboundFailure(.tooLarge, detail: "more than \(terms.limits.maxBodyBytes) bytes")
@@ -148,6 +149,7 @@ extension RunningRequest {
         case CURLE_OPERATION_TIMEDOUT: isBlocked(transfer) ? .blocked : overdue(transfer, easy)
         case CURLE_COULDNT_RESOLVE_HOST: .dns
         case CURLE_COULDNT_CONNECT: isBlocked(transfer) ? .blocked : unconnected(easy)
+        // The address guard is the only callback that aborts; cancelled requests were told apart before.
         case CURLE_ABORTED_BY_CALLBACK: .blocked
         case CURLE_PEER_FAILED_VERIFICATION: .tlsVerify
         case CURLE_SSL_CONNECT_ERROR, CURLE_SSL_CERTPROBLEM, CURLE_SSL_CIPHER, CURLE_SSL_CACERT_BADFILE,

@@ -7,14 +7,11 @@ package enum RetryAfter {
 
     /// - Parameters:
     ///   - header: its value; nil when it is missing.
-    ///   - now: the wall clock. A date in the past is zero; where the origin's own `Date` is known,
-    ///     ``delay(_:date:now:)`` is safe from a wrong clock.
+    ///   - date: the answer's `Date`, against which a date in `Retry-After` is measured: both are the origin's clock,
+    ///     ours may be wrong.
+    ///   - now: the wall clock. A date in the past is zero.
     /// - Returns: nil when the header is missing or says nothing that can be understood.
-    package static func delay(_ header: String?, now: Timestamp) -> Duration? { delay(header, date: nil, now: now) }
-
-    /// - Parameter date: the answer's `Date`, against which a date in `Retry-After` is measured: both are the
-    ///   origin's clock, ours may be wrong.
-    package static func delay(_ header: String?, date: String?, now: Timestamp) -> Duration? {
+    package static func delay(_ header: String?, date: String? = nil, now: Timestamp) -> Duration? {
         let text = (header ?? "").filter { $0 != "\t" }
         let bare = text.drop { $0 == " " }
         guard let first = bare.utf8.first else { return nil }
