@@ -8,9 +8,9 @@ struct Installation: Sendable, Equatable, Codable {
     /// The first start, to the second.
     var firstOpenTime: Date
     /// User properties that Analytics would know; sent with every fetch.
-    var userProperties: [String: String] = [:]
+    @OrEmpty var userProperties: [String: String] = [:]
     /// Topics subscribed to with ``PushMessaging``.
-    var topics: [String] = []
+    @OrEmpty var topics: [String] = []
     /// Firebase's proof of the installation; nil where none is needed or none was made yet.
     var token: Token?
 
@@ -18,17 +18,6 @@ struct Installation: Sendable, Equatable, Codable {
     init(id: String?, at now: Date) {
         self.id = id ?? Self.newID()
         firstOpenTime = Date(timeIntervalSince1970: now.timeIntervalSince1970.rounded(.down))
-    }
-
-    /// Reads a stored installation. A member that an older SDK did not write gets its default: it must not make another
-    /// installation of it.
-    init(from decoder: any Decoder) throws {
-        let values = try decoder.container(keyedBy: CodingKeys.self)
-        id = try values.decode(String.self, forKey: .id)
-        firstOpenTime = try values.decode(Date.self, forKey: .firstOpenTime)
-        userProperties = try values.decode(.userProperties, or: [:])
-        topics = try values.decode(.topics, or: [])
-        token = try values.decodeIfPresent(Token.self, forKey: .token)
     }
 
     /// 17 random bytes whose first four bits are 0111, in base64url, cut to 22 characters.

@@ -1,29 +1,17 @@
 /// Content of one answer of the server, for a scope and this installation: all values of one version, never mixed.
 struct ConfigContent: Sendable, Equatable, Codable {
     /// Parameter name → value as text.
-    var entries: [String: String] = [:]
+    @OrEmpty var entries: [String: String] = [:]
     /// Tag as the server spelled it; nil when it sent none.
     var etag: String?
     /// The template's version; nil when the server did not say.
     var version: Int64?
-    var experiments: [Experiment] = []
-    var rollouts: [Rollout] = []
+    @OrEmpty var experiments: [Experiment] = []
+    @OrEmpty var rollouts: [Rollout] = []
     /// Parameter name → its personalization metadata as JSON text with sorted members, so that equal ones compare equal.
-    var personalization: [String: String] = [:]
+    @OrEmpty var personalization: [String: String] = [:]
 
     init(etag: String? = nil, version: Int64? = nil) { (self.etag, self.version) = (etag, version) }
-
-    /// Reads stored content. A member that an older SDK did not write gets its default: it must not make a cache
-    /// useless.
-    init(from decoder: any Decoder) throws {
-        let values = try decoder.container(keyedBy: CodingKeys.self)
-        entries = try values.decode(.entries, or: [:])
-        etag = try values.decodeIfPresent(String.self, forKey: .etag)
-        version = try values.decodeIfPresent(Int64.self, forKey: .version)
-        experiments = try values.decode(.experiments, or: [])
-        rollouts = try values.decode(.rollouts, or: [])
-        personalization = try values.decode(.personalization, or: [:])
-    }
 
     /// Values of an A/B test; the members official SDKs compare.
     struct Experiment: Sendable, Equatable, Codable {

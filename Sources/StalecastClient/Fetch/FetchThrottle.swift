@@ -3,13 +3,13 @@ package import Foundation
 /// The pause after failures that say "not now": 120 s, doubled with each further failure while below 4 h (the iOS SDK's
 /// rule), spread uniformly over half to one and a half times that, so that clients that failed together do not return
 /// together. A `Retry-After` of the server takes the table's place.
-package struct FetchThrottle: Sendable, Equatable, Codable {
+package struct FetchThrottle: Sendable, Emptiable {
     /// Failures in a row; 0 after a success.
-    private(set) var failures = 0
+    @OrEmpty private(set) var failures = 0
     /// Time before which no fetch is made; nil for no pause.
     private(set) var end: Date?
     /// Whether `end` is the server's own word, its `Retry-After`.
-    private(set) var isNamedByServer = false
+    @OrEmpty private(set) var isNamedByServer = false
 
     /// Statuses that throttle: those of the iOS, Android and JS SDKs taken together.
     static let statuses: Set<Int> = [429, 500, 502, 503, 504]
@@ -23,6 +23,7 @@ package struct FetchThrottle: Sendable, Equatable, Codable {
     ///   - random: of `0 ..< 1`.
     ///   - retryAfter: seconds the server asked for; nil when it did not.
     package mutating func failed(at now: Date, random: Double, retryAfter: TimeInterval?) {
+        // The longest pause is reached long before: more would only lengthen the loop that computes it.
         failures = min(failures + 1, 30)
         isNamedByServer = retryAfter != nil
         let pause = retryAfter ?? Self.pause(afterFailures: failures) * (0.5 + random)
@@ -39,15 +40,6 @@ package struct FetchThrottle: Sendable, Equatable, Codable {
     }
 
     package init() {}
-
-    /// Reads a stored throttle. A member that an older SDK did not write gets its default: it must not make a cache
-    /// useless.
-    package init(from decoder: any Decoder) throws {
-        let values = try decoder.container(keyedBy: CodingKeys.self)
-        failures = try values.decode(.failures, or: 0)
-        end = try values.decodeIfPresent(Date.self, forKey: .end)
-        isNamedByServer = try values.decode(.isNamedByServer, or: false)
-    }
 
     /// The end of the pause if that is still to come. An end further away than any pause lasts belongs to a clock that
     /// was set back, and counts as over.
