@@ -69,10 +69,10 @@ final class EventStream: @unchecked Sendable {
     private func received(_ report: LinkAttempt<EventStreamDialect>.Report, _ attempt: LinkAttempt<EventStreamDialect>)
     {
         switch report {
-        case .open, .pause, .answered: break
-        case .output(.event(let event)): onEvent(.event(event))
-        case .output(.comment(let text)): onEvent(.comment(text))
-        case .retry(let delay): schedule.serverAsked(for: delay)
+        case .open, .step(.pause), .answered: break
+        case .step(.output(.event(let event))): onEvent(.event(event))
+        case .step(.output(.comment(let text))): onEvent(.comment(text))
+        case .step(.retry(let delay)): schedule.serverAsked(for: delay)
         case .dismissed: end()
         case .lost(let loss, let upFor):
             end()

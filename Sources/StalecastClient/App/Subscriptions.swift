@@ -49,6 +49,7 @@ final class Subscriptions: Sendable {
                 wanted[key, default: Demand()].topics.formUnion(want.topics)
                 wanted[key, default: Demand()].namespaces.insert(want.namespace)
             }
+            // A connection names its topics once, so that another demand takes another connection.
             let ended = state.connections.filter { wanted[$0.key] != $0.value.demand }
             for key in ended.keys { state.connections[key] = nil }
             var started: [any UpdateConnection] = []
@@ -128,8 +129,7 @@ final class Subscriptions: Sendable {
             target.active = { [weak keeper] in keeper?.state.withLock { $0.stored.active?.version } }
         }
         return StaleConnection(
-            target: target, have: Self.have(concerned), cursor: Self.cursor(concerned, demand.topics),
-            random: { Double.random(in: 0..<1) }, onEvent: report)
+            target: target, have: Self.have(concerned), cursor: Self.cursor(concerned, demand.topics), onEvent: report)
     }
 
     private func streamRequest(namespace: String) -> FirebaseStreamRequest {

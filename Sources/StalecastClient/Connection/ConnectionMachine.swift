@@ -193,7 +193,7 @@ package struct ConnectionMachine: Sendable {
         }
     }
 
-    private var transport: Transport { isFirebase ? .firebase : choice.transport == .events ? .events : .poll }
+    private var transport: Transport { isFirebase ? .firebase : choice.transport }
 
     private mutating func connect(_ random: Double) -> [Action] {
         (phase, schedule) = (.waiting, freshSchedule)

@@ -26,18 +26,16 @@ public final class StaleConnection: Sendable {
         self.init(
             target: StaleLink.Target(
                 endpoint: endpoint, topics: topics, project: project, namespace: namespace, options: options),
-            have: have, cursor: cursor,
-            random: { Double.random(in: 0..<1) }, onEvent: onEvent)
+            have: have, cursor: cursor, onEvent: onEvent)
     }
 
-    /// - Parameter random: a number of `0 ..< 1`, for delays.
     init(
-        target: StaleLink.Target, have: Int64?, cursor: String?, random: @escaping @Sendable () -> Double,
+        target: StaleLink.Target, have: Int64?, cursor: String?,
         onEvent: @escaping @Sendable (ConnectionEvent) -> Void
     ) {
         loop = .shared
         outlet = EventOutlet(onEvent)
-        link = StaleLink(target, have: have, cursor: cursor, loop: loop, random: random, outlet: outlet)
+        link = StaleLink(target, have: have, cursor: cursor, loop: loop, outlet: outlet)
     }
 
     deinit {

@@ -12,7 +12,6 @@ final class StaleLink: @unchecked Sendable {
     private static let firebaseSilence: TimeInterval = 330
 
     private let loop: LinkLoop
-    private let random: @Sendable () -> Double
     private let outlet: EventOutlet
     private let wholeTarget: Target
     /// Target without the topics that the server does not have.
@@ -32,16 +31,16 @@ final class StaleLink: @unchecked Sendable {
     /// State that the last long-poll left; nil after a failure.
     private var poll: PollDialect?
 
-    init(
-        _ target: Target, have: Int64?, cursor: String?, loop: LinkLoop, random: @escaping @Sendable () -> Double,
-        outlet: EventOutlet
-    ) {
+    init(_ target: Target, have: Int64?, cursor: String?, loop: LinkLoop, outlet: EventOutlet) {
         (self.target, wholeTarget) = (target, target)
         self.have = have
         cursors[.main] = cursor
-        (self.loop, self.random, self.outlet) = (loop, random, outlet)
+        (self.loop, self.outlet) = (loop, outlet)
         machine = ConnectionMachine(target.options)
     }
+
+    /// Chance for the machine's delays.
+    private func random() -> Double { Double.random(in: 0..<1) }
 
     // MARK: Orders
 
@@ -85,6 +84,7 @@ final class StaleLink: @unchecked Sendable {
     func enterForeground() { perform(machine.enteredForeground(random: random())) }
 
     func holds(_ version: Int64) {
+        // A long-poll that is under way keeps the former version; the next one names this.
         have = version
         poll?.base = target.request("v1/poll", have: version)
         if let attempt = attempts[.main] as? LinkAttempt<FirebaseDialect> {
@@ -170,12 +170,15 @@ final class StaleLink: @unchecked Sendable {
             guard let self else { return }
             // A probe that took over reports as the main one.
             let role: Role = attempts[.probe] === attempt ? .probe : .main
-            if case .output(let output) = report {
+            switch report {
+            case .step(.output(let output)):
                 let (event, cursor) = read(output)
                 if let cursor, !cursor.isEmpty { cursors[role] = cursor }
                 if let event { perform(machine.said(event, role)) }
-            } else {
-                received(report, attempt.dialect, role)
+            case .step(.retry(let delay)): machine.serverAsked(retry: delay)
+            case .step(.pause(let delay)): machine.serverAsked(pause: delay)
+            case .open: perform(machine.opened(role))
+            case .answered, .lost, .dismissed: ended(report, attempt.dialect, role)
             }
         }
         attempts[role] = attempt
@@ -183,24 +186,18 @@ final class StaleLink: @unchecked Sendable {
         attempt.start()
     }
 
-    private func received<Dialect>(_ report: LinkAttempt<Dialect>.Report, _ dialect: Dialect, _ role: Role) {
+    private func ended<Dialect>(_ report: LinkAttempt<Dialect>.Report, _ dialect: Dialect, _ role: Role) {
+        attempts[role] = nil
         switch report {
-        case .output: break
-        case .open: perform(machine.opened(role))
-        case .retry(let delay): machine.serverAsked(retry: delay)
-        case .pause(let delay): machine.serverAsked(pause: delay)
+        case .step, .open: break
         case .answered(let isNews, let seconds):
-            attempts[role] = nil
             poll = dialect as? PollDialect
             perform(machine.answered(isNews: isNews, after: seconds, random: random()))
         case .lost(let loss, let upFor):
-            attempts[role] = nil
             if loss.kind == .refused(status: 401) { askForToken() }
             if role == .main { poll = nil }
             perform(machine.lost(loss, role, upFor: upFor, random: random()))
-        case .dismissed:
-            attempts[role] = nil
-            perform(machine.dismissed(role, random: random()))
+        case .dismissed: perform(machine.dismissed(role, random: random()))
         }
     }
 

@@ -52,9 +52,7 @@ public struct NetworkTransport: HTTPTransport {
             loop.perform { [self] in
                 if isCancelled { return continuation.resume(throwing: CancellationError()) }
                 self.continuation = continuation
-                timer = loop.after(timeout) { [self] in
-                    end(.failure(NetworkTransport.Failure(errorDescription: "no complete answer within \(timeout) s")))
-                }
+                timer = loop.after(timeout) { [self] in fail("no complete answer within \(timeout) s") }
                 open()
             }
         }
@@ -81,14 +79,10 @@ public struct NetworkTransport: HTTPTransport {
                 if Redirect.isRedirect(head.status) { follow() }
             case .bytes(let bytes):
                 body += bytes
-                if body.count > NetworkTransport.maxAnswerBytes {
-                    let limit = NetworkTransport.maxAnswerBytes
-                    end(
-                        .failure(NetworkTransport.Failure(errorDescription: "the answer is longer than \(limit) bytes"))
-                    )
-                }
+                let limit = NetworkTransport.maxAnswerBytes
+                if body.count > limit { fail("the answer is longer than \(limit) bytes") }
             case .end: end(.success(TransportResponse(status: head.status, headers: head.headers, body: Data(body))))
-            case .failed(let reason): end(.failure(NetworkTransport.Failure(errorDescription: reason)))
+            case .failed(let reason): fail(reason)
             }
         }
 
@@ -96,15 +90,14 @@ public struct NetworkTransport: HTTPTransport {
             exchange?.cancel()
             hops += 1
             do throws(Redirect.Refused) {
-                guard hops <= Redirect.longestChain else {
-                    throw Redirect.Refused(description: "more than \(Redirect.longestChain) redirects in a row")
-                }
-                request = try Redirect.next(request, head)
+                request = try Redirect.next(request, head, hop: hops)
                 open()
             } catch {
-                end(.failure(NetworkTransport.Failure(errorDescription: error.description)))
+                fail(error.description)
             }
         }
+
+        private func fail(_ reason: String) { end(.failure(NetworkTransport.Failure(errorDescription: reason))) }
 
         private func end(_ result: Result<TransportResponse, any Error>) {
             loop.cancelTimer(timer)

@@ -84,7 +84,7 @@ struct Watcher {
         for await (report, dialect) in LinkAttempt.reports(of: dialect, limits: limits) {
             switch report {
             case .open: hasConnected = true
-            case .output(.event(let event)):
+            case .step(.output(.event(let event))):
                 request.advance(to: event.lastEventID)
                 guard let event = Watcher.Event(event) else { continue }
                 if case .synced = event {
@@ -92,8 +92,8 @@ struct Watcher {
                     isSynced = true
                 }
                 try await sink(event)
-            case .output(.comment), .pause: break
-            case .retry(let delay): schedule.serverAsked(for: delay)
+            case .step(.output(.comment)), .step(.pause): break
+            case .step(.retry(let delay)): schedule.serverAsked(for: delay)
             case .answered(let isNews, let seconds):
                 schedule = schedule.withoutFailures
                 if !isNews, .seconds(seconds) < Self.pollPause { try await Task.sleep(for: Self.pollPause) }
@@ -154,7 +154,7 @@ extension LinkAttempt {
                 if case .dropped = reports.yield((report, attempt.dialect)) { reports.finish() }
                 switch report {
                 case .lost, .answered, .dismissed: reports.finish()
-                case .open, .output, .retry, .pause: break
+                case .open, .step: break
                 }
             }
             reports.onTermination = { _ in loop.perform { attempt.cancel() } }

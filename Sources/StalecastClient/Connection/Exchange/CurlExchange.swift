@@ -106,6 +106,7 @@
             let transfer = (body ?? []).withUnsafeBufferPointer { bytes in
                 stalecast_transfer_begin(
                     transfers, request.method, request.url.absoluteString, &headers,
+                    // An empty body is one too: null would send none.
                     body == nil ? nil : bytes.baseAddress ?? UnsafePointer(bitPattern: 1), bytes.count,
                     request.authorityFile, context,
                     { context, bytes, count in

@@ -127,16 +127,12 @@ package final class LinkLoop: @unchecked Sendable {
     }
 }
 
-/// Actions by the time they are due: a binary heap, from which cancelled ones are dropped when they come up.
+/// Actions by the time they are due. A cancelled one stays until it comes up.
 package struct TimerQueue {
     package typealias Action = @Sendable () -> Void
 
-    private struct Entry {
-        let deadline: UInt64
-        let id: Int
-    }
-
-    private var heap: [Entry] = []
+    /// The latest first: the next one is taken from the end.
+    private var entries: [(deadline: UInt64, id: Int)] = []
     private var actions: [Int: Action] = [:]
     private var lastID = 0
 
@@ -145,8 +141,8 @@ package struct TimerQueue {
     /// The earliest deadline, in nanoseconds of the caller's clock; nil when nothing is due ever.
     package var nextDeadline: UInt64? {
         mutating get {
-            while let first = heap.first, actions[first.id] == nil { removeFirst() }
-            return heap.first?.deadline
+            while let next = entries.last, actions[next.id] == nil { entries.removeLast() }
+            return entries.last?.deadline
         }
     }
 
@@ -154,12 +150,12 @@ package struct TimerQueue {
     package mutating func add(at deadline: UInt64, _ action: @escaping Action) -> Int {
         lastID += 1
         actions[lastID] = action
-        heap.append(Entry(deadline: deadline, id: lastID))
-        var child = heap.count - 1
-        while child > 0, heap[child].deadline < heap[(child - 1) / 2].deadline {
-            heap.swapAt(child, (child - 1) / 2)
-            child = (child - 1) / 2
+        var (low, high) = (0, entries.count)
+        while low < high {
+            let middle = (low + high) / 2
+            if entries[middle].deadline > deadline { low = middle + 1 } else { high = middle }
         }
+        entries.insert((deadline, lastID), at: low)
         return lastID
     }
 
@@ -167,24 +163,7 @@ package struct TimerQueue {
 
     /// Takes the first action that is due at `now`; nil when none is.
     package mutating func next(at now: UInt64) -> Action? {
-        while let first = heap.first, first.deadline <= now {
-            removeFirst()
-            if let action = actions.removeValue(forKey: first.id) { return action }
-        }
-        return nil
-    }
-
-    private mutating func removeFirst() {
-        heap.swapAt(0, heap.count - 1)
-        heap.removeLast()
-        var parent = 0
-        while true {
-            let children = (2 * parent + 1..<2 * parent + 3).filter { $0 < heap.count }
-            guard let least = children.min(by: { heap[$0].deadline < heap[$1].deadline }),
-                heap[least].deadline < heap[parent].deadline
-            else { return }
-            heap.swapAt(parent, least)
-            parent = least
-        }
+        guard let deadline = nextDeadline, deadline <= now, let entry = entries.popLast() else { return nil }
+        return actions.removeValue(forKey: entry.id)
     }
 }

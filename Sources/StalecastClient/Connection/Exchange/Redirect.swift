@@ -4,7 +4,7 @@ import Foundation
 /// credentials).
 package enum Redirect {
     /// Most redirects in a row that are followed.
-    package static let longestChain = 20
+    private static let longestChain = 20
 
     /// Reason why a redirect is not followed; `description` is for the developer.
     package struct Refused: Error, CustomStringConvertible { package let description: String }
@@ -15,7 +15,12 @@ package enum Redirect {
     ///
     /// What may be a secret stays with its origin: over to another one go only the headers that say what is asked for,
     /// because an app's own may be anything. A body stays with its method; encryption is not left.
-    package static func next(_ request: StreamRequest, _ head: ResponseHead) throws(Refused) -> StreamRequest {
+    ///
+    /// - Parameter hop: number of the redirect since the first request, from 1.
+    package static func next(
+        _ request: StreamRequest, _ head: ResponseHead, hop: Int = 1
+    ) throws(Refused) -> StreamRequest {
+        guard hop <= longestChain else { throw Refused(description: "more than \(longestChain) redirects in a row") }
         guard let location = head.headers["location"], !location.isEmpty else {
             throw Refused(description: "the server redirects (\(head.status)) but does not say where to")
         }
@@ -27,6 +32,7 @@ package enum Redirect {
         }
         var next = request
         next.url = url
+        // RFC 9110 §15.4: 303 asks for GET; after 301 and 302 a POST becomes GET, as in Fetch.
         if head.status == 303 && request.method != "HEAD" || head.status < 303 && request.method == "POST" {
             next.method = "GET"
             next.body = nil

@@ -26,11 +26,7 @@ package protocol RunningAttempt: AnyObject {
 package final class LinkAttempt<Dialect: LinkDialect>: RunningAttempt, @unchecked Sendable {
     package enum Report: Sendable {
         case open
-        case output(Dialect.Output)
-        /// The server names the reconnect delay, in seconds.
-        case retry(TimeInterval)
-        /// The server asks not to be called for so many seconds once the stream ends.
-        case pause(TimeInterval)
+        case step(DialectStep<Dialect.Output>)
         /// The attempt failed, or a stream ended.
         case lost(LinkLoss, upFor: TimeInterval?)
         /// A whole answer was read, after so many seconds; `isNews`: it moved something.
@@ -160,11 +156,8 @@ package final class LinkAttempt<Dialect: LinkDialect>: RunningAttempt, @unchecke
     private func follow(_ head: ResponseHead) throws(LinkLoss) {
         guard let request else { return }
         redirects += 1
-        guard redirects <= Redirect.longestChain else {
-            throw LinkLoss(.refused(status: head.status), "more than \(Redirect.longestChain) redirects in a row")
-        }
         do throws(Redirect.Refused) {
-            let next = try Redirect.next(request, head)
+            let next = try Redirect.next(request, head, hop: redirects)
             exchange?.cancel()
             open(next)
         } catch {
@@ -196,11 +189,7 @@ package final class LinkAttempt<Dialect: LinkDialect>: RunningAttempt, @unchecke
 
     private func take(_ steps: [DialectStep<Dialect.Output>]) {
         for step in steps {
-            switch step {
-            case .output(let output): onReport(self, .output(output))
-            case .retry(let delay): onReport(self, .retry(delay))
-            case .pause(let delay): onReport(self, .pause(delay))
-            }
+            onReport(self, .step(step))
             guard !isOver else { return }
         }
     }

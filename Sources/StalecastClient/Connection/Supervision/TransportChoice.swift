@@ -5,12 +5,11 @@ package import Foundation
 /// A stream that is held back (silence twice in a row) or replaced by another server's page makes way for long-poll; a
 /// long-poll that fails again and again makes way for the stream, so that nothing is tried for ever.
 package struct TransportChoice: Sendable {
-    package enum Transport: Sendable { case events, poll }
-
     private static let silencesToPoll = 2
     private static let failuresToEvents = 3
 
-    package private(set) var transport = Transport.events
+    /// `events` or `poll`.
+    package private(set) var transport = ConnectionMachine.Transport.events
     /// Seconds until a stream is tried beside the long-poll; doubles with each vain try.
     package private(set) var probeDelay: TimeInterval
     private let firstProbeDelay: TimeInterval
@@ -34,6 +33,7 @@ package struct TransportChoice: Sendable {
         }
         switch kind {
         case .silent: silences += 1
+        // Another server's page is proof at once; one silence may be chance.
         case .foreign: silences = Self.silencesToPoll
         case .broken, .closed, .refused, .dismissed: break
         }
