@@ -17,6 +17,13 @@ struct CallbackQueue: Sendable {
 
     func run(_ body: @escaping @Sendable () -> Void) { queue.async(execute: body) }
 
+    /// Calls a completion handler with the error of an outcome, or nil.
+    func run(_ outcome: Result<Void, any Error>, _ completion: (@Sendable ((any Error)?) -> Void)?) {
+        run {
+            if case .failure(let error) = outcome { completion?(error) } else { completion?(nil) }
+        }
+    }
+
     /// Tells the app of a problem: never on the caller's thread, which may hold locks that the app's handler needs.
     func report(_ problem: StalecastProblem) {
         if let onProblem { run { onProblem(problem) } }

@@ -34,17 +34,21 @@ public enum CacheDirectory {
 
     /// Removes all but the `count` files written last of those whose paths begin as `prefix`.
     static func keepNewest(_ count: Int, beginningWith prefix: URL) {
-        let directory = prefix.deletingLastPathComponent()
-        // Without the directory there is nothing to remove, and what has no time was removed by another process.
-        let names = (try? FileManager.default.contentsOfDirectory(atPath: directory.path)) ?? []
         // Drafts belong to other writers, who rename or remove them.
-        let whole = names.filter { $0.hasPrefix(prefix.lastPathComponent) && !SealedFile.isDraft($0) }
-        let files = whole.compactMap { name -> (Date, String)? in
+        let whole = files(beginningWith: prefix).filter { !SealedFile.isDraft($0.path) }
+        for (path, _) in whole.sorted(by: { $0.changed > $1.changed }).dropFirst(count) { unlink(path) }
+    }
+
+    /// The files whose paths begin as `prefix`, with the time of their last change.
+    static func files(beginningWith prefix: URL) -> [(path: String, changed: Date)] {
+        let directory = prefix.deletingLastPathComponent()
+        // Without the directory there are none, and what has no time was removed by another process.
+        let names = (try? FileManager.default.contentsOfDirectory(atPath: directory.path)) ?? []
+        return names.filter { $0.hasPrefix(prefix.lastPathComponent) }.compactMap { name in
             let path = directory.appendingPathComponent(name).path
             let attributes = try? FileManager.default.attributesOfItem(atPath: path)  // gone meanwhile
-            return (attributes?[.modificationDate] as? Date).map { ($0, path) }
+            return (attributes?[.modificationDate] as? Date).map { (path, $0) }
         }
-        for (_, path) in files.sorted(by: { $0.0 > $1.0 }).dropFirst(count) { unlink(path) }
     }
 
     /// ``fileName(_:)`` for names of any length, cut where file systems might (255 bytes); two long names may come out

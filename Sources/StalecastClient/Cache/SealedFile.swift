@@ -72,15 +72,8 @@ package struct SealedFile: Sendable {
 
     /// Removes the drafts that killed processes left behind: those older than an hour, which no process writes any more.
     func removeLeftovers() {
-        let directory = url.deletingLastPathComponent()
-        // Without the directory, or without a time, there is nothing to remove.
-        for name in (try? FileManager.default.contentsOfDirectory(atPath: directory.path)) ?? []
-        where name.hasPrefix(url.lastPathComponent + ".") && name.hasSuffix(Self.draftSuffix) {
-            let path = directory.appendingPathComponent(name).path
-            // Gone meanwhile: nothing to remove.
-            let changed = (try? FileManager.default.attributesOfItem(atPath: path))?[.modificationDate] as? Date
-            if let changed, changed.timeIntervalSinceNow < -3600 { unlink(path) }
-        }
+        for (path, changed) in CacheDirectory.files(beginningWith: URL(fileURLWithPath: url.path + "."))
+        where path.hasSuffix(Self.draftSuffix) && changed.timeIntervalSinceNow < -3600 { unlink(path) }
     }
 
     private func makeDirectory(_ path: String) {

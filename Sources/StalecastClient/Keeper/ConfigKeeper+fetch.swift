@@ -64,10 +64,7 @@ extension ConfigKeeper {
         let now = environment.now()
         let random = environment.random()
         let (report, action, listeners, held) = change { state in
-            let report = state.receive(
-                answer, to: KeeperState.Asked(demand: demand, flight: state.flight, context: context), now: now,
-                random: random)
-            state.flight = nil
+            let report = state.receive(answer, to: demand, context: context, now: now, random: random)
             var action = AnnouncedFetch.Action.none
             if case .answered(let version) = report {
                 if case .announced = demand {} else { action = state.announced.reached(version) }

@@ -18,9 +18,7 @@ extension ConfigKeeper {
             if notice.version == 0 { state.unnumberedMessages += 1 }
             // It proves that older answers are those of a server that lags.
             state.stored.olderSince = nil
-            if notice.version > 0 {
-                state.stored.wasAnnounced(notice.version)
-            }
+            if notice.version > 0 { state.stored.wasAnnounced(notice.version) }
             guard state.isLive else { return .none }
             // A message without a version during an attempt matters: no answer can be compared with it.
             let isUnknown = notice.version == 0 && state.announced.phase == .fetching
@@ -38,8 +36,7 @@ extension ConfigKeeper {
 
     /// Notes that a message's content is in the state: the next start need not hear it again.
     func passed(_ cursor: String?, of topics: Set<String>) {
-        guard let cursor else { return }
-        change { ($0.stored.cursor, $0.stored.cursorTopics) = (cursor, topics.sorted()) }
+        if cursor != nil { synced(cursor, of: topics) }
     }
 
     /// The server disowned the cursor: its store was replaced, and version numbers may have started over.

@@ -48,13 +48,17 @@ struct KeeperState: Sendable {
     }
 
     /// Takes the server's answer, unless it is older than what is held and ``keepsOut(_:_:_:)`` says to wait.
-    mutating func receive(_ answer: FetchAnswer, to asked: Asked, now: Date, random: Double) -> FetchReport {
-        let (demand, flight) = (asked.demand, asked.flight)
+    ///
+    /// - Parameter context: ``StoredConfig/deviceContext`` when the request was sent.
+    mutating func receive(
+        _ answer: FetchAnswer, to demand: FetchPolicy.Demand, context: String, now: Date, random: Double
+    ) -> FetchReport {
+        defer { flight = nil }
         // What came after the request was sent, this answer may not know of.
         let isOvertaken = flight.map { $0.unnumberedMessages < unnumberedMessages } ?? false
         defer { if isOvertaken { stored.isStale = true } }
         // An answer to other signals is not what they would get: the next fetch asks whatever the interval.
-        let context = flight.map { $0.signals == stored.customSignals } ?? true ? asked.context : ""
+        let context = flight.map { $0.signals == stored.customSignals } ?? true ? context : ""
         switch answer {
         case .content(let content):
             if keepsOut(content.version, demand, now) { return keepWhatIsHeld(answered: content.version) }
@@ -98,6 +102,7 @@ struct KeeperState: Sendable {
         _ failure: FetchAnswer.Failure, _ demand: FetchPolicy.Demand, _ now: Date, _ random: Double
     ) -> FetchReport {
         if failure.throttles { stored.throttle.failed(at: now, random: random, retryAfter: failure.retryAfter) }
+        // Without a first success there are no values to run on, so that only the server's own pause counts.
         let isHeldBack = failure.retryAfter != nil || (demand != .actual && stored.lastFetchTime != nil)
         if failure.throttles, isHeldBack, let end = stored.throttle.end(after: now) {
             stored.lastFetchStatus = RemoteConfigFetchStatus.throttled.rawValue
@@ -113,14 +118,6 @@ extension KeeperState {
         var updates: [UUID: @Sendable (Result<Set<String>, RemoteConfigUpdateError>) -> Void] = [:]
         var activations: [UUID: @Sendable (Set<String>) -> Void] = [:]
         var exchanges: [UUID: @Sendable (FetchReport) -> Void] = [:]
-    }
-
-    /// The request that an answer is for.
-    struct Asked {
-        var demand: FetchPolicy.Demand
-        var flight: Flight?
-        /// ``StoredConfig/deviceContext`` when it was sent.
-        var context: String
     }
 
     /// An exchange with the server that is under way.

@@ -189,7 +189,12 @@ public final class PushMessaging: Sendable {
 
     /// ``unsubscribe(fromTopic:)`` with a completion handler.
     public func unsubscribe(fromTopic topic: String, completion: (@Sendable ((any Error)?) -> Void)?) {
-        report(Result { try remove(topic) }, to: completion)
+        let outcome = Result { try remove(topic) }
+        // Ends with the write of the cache.
+        Task {
+            await app.installation.flush()
+            app.callbacks.run(outcome, completion)
+        }
     }
 
     /// Calls `handler` with the members of each message, on ``StalecastOptions/callbackQueue``.
@@ -231,19 +236,6 @@ public final class PushMessaging: Sendable {
 
     private func listen() {
         app.listen(to: Set(topics), owner: owner, namespace: keeper.namespace)
-    }
-
-    private func report(_ outcome: Result<Void, any Error>, to completion: (@Sendable ((any Error)?) -> Void)?) {
-        // Ends with the write of the cache.
-        Task {
-            await app.installation.flush()
-            app.callbacks.run {
-                switch outcome {
-                case .success: completion?(nil)
-                case .failure(let error): completion?(error)
-                }
-            }
-        }
     }
 }
 

@@ -84,13 +84,7 @@ extension RemoteConfig {
     public func setCustomSignals(
         _ signals: [String: CustomSignalValue?], completionHandler: @escaping @Sendable ((any Error)?) -> Void
     ) {
-        let outcome = Result { try merge(signals) }
-        app.callbacks.run {
-            switch outcome {
-            case .success: completionHandler(nil)
-            case .failure(let error): completionHandler(error)
-            }
-        }
+        app.callbacks.run(Result { try merge(signals) }, completionHandler)
     }
 
     private func merge(_ signals: [String: CustomSignalValue?]) throws {

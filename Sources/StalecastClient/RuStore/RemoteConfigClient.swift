@@ -172,7 +172,7 @@ public final class RemoteConfigClient: Sendable {
     }
 
     /// Asks the server; calls for the same account meanwhile share the answer. Ends once it is stored.
-    private func fetch(_ request: RemoteConfigConfiguration.Request, _ demand: FetchPolicy.Demand) async {
+    private func fetch(_ request: RemoteConfigRequestParameters, _ demand: FetchPolicy.Demand) async {
         let use = use(of: request.account)
         use.keeper.change { $0.stored.customSignals = request.signals }
         let report = await use.keeper.fetch(demand)

@@ -96,19 +96,12 @@ public struct RemoteConfigConfiguration: Sendable {
             requestParametersProvider: ParametersClosure(give: requestParametersProvider))
     }
 
-    /// Values and signals of one request.
-    struct Request: Sendable {
-        var account: String?
-        var signals: [String: String]
-    }
-
-    /// A request made now.
-    var request: Request {
-        let parameters = requestParametersProvider?.parameters ?? RemoteConfigRequestParameters()
-        var signals = parameters.signals
-        signals["environment"] = environment.rawValue
-        signals["account"] = parameters.account
-        return Request(account: parameters.account, signals: signals)
+    /// Account and all signals of a request made now.
+    var request: RemoteConfigRequestParameters {
+        var request = requestParametersProvider?.parameters ?? RemoteConfigRequestParameters()
+        request.signals["environment"] = environment.rawValue
+        request.signals["account"] = request.account
+        return request
     }
 
     private struct ParametersClosure: RemoteConfigRequestParametersProvider {
