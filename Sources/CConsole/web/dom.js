@@ -165,6 +165,13 @@ export function copy(label, text) {
   return element
 }
 
+/** Shows a secret. */
+export const shownOnce = (title, sentence, secret) => dialog(title, close => [h("p", null, "It is shown here, and only once. ", sentence), h("p", null, h("code", {class: "given"}, secret)),
+  h("p", {class: "actions"}, copy("Copy it", secret), button("Close", () => close(), {class: "main"}))])
+
+/** After a failed read: a list that is shown stays. */
+export const unread = (content, list) => error => { if (!content.contains(list)) replace(content, state("error", error.message)) }
+
 /** A word for the shell. */
 export const word = text => /^[\w@%+=:,./-]+$/.test(text) ? text : `'${String(text).replaceAll("'", "'\\''")}'`
 

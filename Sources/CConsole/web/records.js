@@ -1,5 +1,5 @@
 // What is kept of people's doings: messages sent by hand, keys, and the audit log.
-import {h, replace, button, chip, choice, copy, dialog, field, given, moment, state, table} from "./dom.js"
+import {h, replace, button, chip, choice, dialog, field, given, moment, shownOnce, state, table, unread} from "./dom.js"
 import {api, each, flags, holder, knows, partial, read, session} from "./api.js"
 
 const refusedHere = "Keys and the audit log are for those who may operate the daemon."
@@ -21,7 +21,7 @@ export const messages = {show({content, scope, offer, fresh}) {
     list.update(seen.messages)
     if (!content.contains(list)) replace(content, h("p", {class: "quiet"},
       "Data that was sent to a topic with stalecast send or the API: the last 300 of the project, without their values."), list)
-  }, error => { if (!content.contains(list)) replace(content, state("error", error.message)) })
+  }, unread(content, list))
 }}
 
 // Keys
@@ -68,15 +68,14 @@ export const keys = {show({content, offer, fresh, reload}) {
     if (made) { await shown(made.key); reload() }
   }
 
-  const shown = key => dialog("The key", close => [h("p", null, "It is shown here, and only once. Keep it where its user finds it."),
-    h("p", null, h("code", {class: "given"}, key)), h("p", {class: "actions"}, copy("Copy it", key), button("Close", () => close(), {class: "main"}))])
+  const shown = key => shownOnce("The key", "Keep it where its user finds it.", key)
 
   return each(5000, async signal => {
     const seen = await read("/v1/keys", {signal})
     fresh(seen)
     list.update(seen.keys)
     if (!content.contains(list)) replace(content, h("p", {class: "actions start"}, button("New key", create)), list)
-  }, error => { if (!content.contains(list)) replace(content, state("error", error.message)) })
+  }, unread(content, list))
 }}
 
 /** A form that sends, keeps what was typed when it is refused, and closes with the answer. */

@@ -1,5 +1,5 @@
 // Sources and health: both are in what `/status` tells.
-import {h, replace, bytes, chip, count, facts, given, moment, plural, span, state, table} from "./dom.js"
+import {h, replace, bytes, chip, count, facts, given, moment, plural, span, state, table, unread} from "./dom.js"
 import {each, read, session} from "./api.js"
 import {failing, failingWebhooks} from "./now.js"
 
@@ -34,7 +34,7 @@ export const sources = {show({content, offer, fresh}) {
     fresh(seen)
     list.update(seen)
     if (!content.contains(list)) replace(content, list)
-  }, error => { if (!content.contains(list)) replace(content, state("error", error.message)) })
+  }, unread(content, list))
 }}
 
 /** How the daemon is. */

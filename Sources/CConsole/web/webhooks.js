@@ -1,5 +1,5 @@
 // Who is told by URL, how that went, and what can be done about it.
-import {h, replace, button, chip, choice, clock, copy, count, dialog, facts, field, given, moment, plural, refind, say, span, state, table} from "./dom.js"
+import {h, replace, button, chip, choice, clock, count, dialog, facts, field, given, moment, plural, refind, say, shownOnce, span, state, table, unread} from "./dom.js"
 import {api, each, may, partial, read} from "./api.js"
 import {sending} from "./records.js"
 
@@ -96,9 +96,8 @@ export function show({content, scope, parameters, offer, fresh, note}) {
         : api("POST", base, {body})
     }))
     if (!made) return
-    if (made.signing?.secret) await dialog("Its secret", close => [
-      h("p", null, "The receiver checks signatures with it. It is shown here, and only once."), h("p", null, h("code", {class: "given"}, made.signing.secret)),
-      h("p", {class: "actions"}, copy("Copy it", made.signing.secret), button("Close", () => close(), {class: "main"}))])
+    if (made.signing?.secret)
+      await shownOnce("Its secret", "The receiver checks signatures with it.", made.signing.secret)
     say(webhook ? "The webhook is changed." : "The webhook is added.")
     list.update((await read(`${base}?pageSize=1000`)).webhooks)
     choose(made.id)
@@ -121,7 +120,7 @@ export function show({content, scope, parameters, offer, fresh, note}) {
     if (content.contains(list)) return
     replace(content, may(scope, "manage") ? h("p", {class: "actions start"}, button("Add webhook", () => edit())) : null, list, detail)
     if (id) choose(id)
-  }, error => { if (!content.contains(list)) replace(content, state("error", error.message)) })
+  }, unread(content, list))
   return () => { end(); stop?.() }
 }
 
