@@ -35,8 +35,8 @@ final class ConfigKeeper: Sendable {
         let (timer, listeners) = state.withLock { state in
             state.isClosed = true
             state.announced.cancel()
-            defer { state.timer = nil }
-            return (state.timer, state.takeListeners())
+            defer { (state.timer, state.listeners) = (nil, KeeperState.Listeners()) }
+            return (state.timer, state.listeners)
         }
         timer?.cancel()
         // The app's closures end here, outside the lock: what they own may call the keeper in its `deinit`.
@@ -95,18 +95,6 @@ final class ConfigKeeper: Sendable {
         }
         if let changed { for listener in listeners { listener(changed) } }
         return changed
-    }
-
-    /// Calls `listener` after each activation with the parameters that changed, on the activating thread.
-    func addActivationListener(_ listener: @escaping @Sendable (Set<String>) -> Void) -> UUID {
-        let id = UUID()
-        state.withLock { $0.listeners.activations[id] = listener }
-        return id
-    }
-
-    func removeActivationListener(_ id: UUID) {
-        // The closure ends outside the lock: what it owns may call the keeper in its `deinit`.
-        _ = state.withLock { $0.listeners.activations.removeValue(forKey: id) }
     }
 }
 

@@ -27,12 +27,6 @@ struct KeeperState: Sendable {
     /// Set once the app was deleted: nothing is started any more.
     var isClosed = false
 
-    /// Removes all listeners and returns them, so that their closures can end outside the keeper's lock.
-    mutating func takeListeners() -> Listeners {
-        defer { listeners = Listeners() }
-        return listeners
-    }
-
     /// Whether messages are followed by fetches without the app's doing.
     var isLive: Bool { !isClosed && (fetchesAutomatically || !listeners.updates.isEmpty) }
 

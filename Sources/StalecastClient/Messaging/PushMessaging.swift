@@ -221,7 +221,6 @@ public final class PushMessaging: Sendable {
     private var keeper: ConfigKeeper { app.keeper(namespace: app.options.namespace) }
 
     private func add(_ topic: String) throws {
-        let topic = try PushMessagingError.checked(topic)
         guard app.options.server == .stalecast else { throw PushMessagingError.noTopics }
         app.installation.change { $0.topics = Set($0.topics).union([topic]).sorted() }
         listen()

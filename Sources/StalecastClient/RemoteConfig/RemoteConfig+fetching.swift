@@ -48,7 +48,11 @@ extension RemoteConfig {
     /// ``activate()`` with a completion handler; the error is always nil.
     public func activate(completion: (@Sendable (Bool, (any Error)?) -> Void)?) {
         let isNew = keeper.activate() != nil
-        complete { completion?(isNew, nil) }
+        // Ends with the write of the cache.
+        Task {
+            await keeper.flush()
+            app.callbacks.run { completion?(isNew, nil) }
+        }
     }
 
     /// ``activate(completion:)`` under the label of the other methods. A trailing closure means that one.
@@ -100,14 +104,6 @@ extension RemoteConfig {
             let report = await keeper.fetch(.app(interval: interval))
             await keeper.flush()
             app.callbacks.run { completionHandler?(report.status, report.error) }
-        }
-    }
-
-    private func complete(_ body: @escaping @Sendable () -> Void) {
-        // Ends with the write of the cache.
-        Task {
-            await keeper.flush()
-            app.callbacks.run(body)
         }
     }
 }

@@ -41,8 +41,11 @@ extension RemoteConfig {
     public func addOnActivateListener(
         _ listener: @escaping @Sendable (Set<String>) -> Void
     ) -> ConfigUpdateListenerRegistration {
-        let callbacks = app.callbacks
-        let id = keeper.addActivationListener { keys in callbacks.run { listener(keys) } }
-        return ConfigUpdateListenerRegistration { [keeper] in keeper.removeActivationListener(id) }
+        let (id, callbacks) = (UUID(), app.callbacks)
+        keeper.state.withLock { $0.listeners.activations[id] = { keys in callbacks.run { listener(keys) } } }
+        return ConfigUpdateListenerRegistration { [keeper] in
+            // The closure ends outside the lock, as above.
+            _ = keeper.state.withLock { $0.listeners.activations.removeValue(forKey: id) }
+        }
     }
 }

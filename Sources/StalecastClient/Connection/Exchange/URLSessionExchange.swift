@@ -82,6 +82,7 @@ final class URLSessionExchange: StreamExchange, @unchecked Sendable {
             _ session: URLSession, task: URLSessionTask, willPerformHTTPRedirection response: HTTPURLResponse,
             newRequest request: URLRequest, completionHandler: @escaping @Sendable (URLRequest?) -> Void
         ) {
+            // The caller follows redirects, so that no secret goes to another origin.
             completionHandler(nil)
         }
 
