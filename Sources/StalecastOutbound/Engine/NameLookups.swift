@@ -57,6 +57,7 @@ struct NameLookups {
     mutating func finish(_ name: String) -> [OutboundEngine.Ticket] {
         begun.remove(name)
         let tickets = waiting.removeValue(forKey: name) ?? []
+        // All at once: names that answer come back with their next lookup.
         if answered.count >= Self.mostAnswered { answered = [] }
         if tickets.isEmpty { answered.remove(name) } else { answered.insert(name) }
         return tickets

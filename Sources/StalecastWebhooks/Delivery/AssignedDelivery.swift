@@ -213,6 +213,7 @@ package final class AssignedDelivery: Sendable {
             return
         }
         state.withLock { state in
+            // What changed during the put is written by the next one.
             if state.owned[assignment]?.token == owned.token { state.owned[assignment]?.written = owned.changes }
         }
     }

@@ -44,6 +44,7 @@ struct AttemptTable {
         guard let attempt = self[id] else { return nil }
         slots[Self.slot(id)] = nil
         free.append(Self.slot(id))
+        // No id is hashed while no attempt is slow.
         return (attempt, !slow.isEmpty && slow.remove(id) != nil)
     }
 

@@ -243,6 +243,7 @@ final class DeliveryLoop: @unchecked Sendable {
         phases: OutboundOutcome.Phases = OutboundOutcome.Phases(), next: Timestamp?
     ) {
         var phases = phases
+        // Only a first attempt has waited since the announcement.
         if attempt.number == 1, let announced = attempt.heard?.announcedAt, announced > 0 {
             phases.queue += Int64((attempt.started - min(attempt.started, announced)) / 1000)
         }

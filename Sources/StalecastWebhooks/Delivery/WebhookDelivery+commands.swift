@@ -102,6 +102,7 @@ extension WebhookDelivery {
         let (journal, database, history) = (journal, database, history)
         let revived = await handedOver { handOver in
             DeliveryLoop.readings.async {
+                // Letters that wait to be written are revived as well.
                 _ = journal.flush()
                 // In mode latest one message stands for all letters; else each version must be there still.
                 var stored: [Scope: Set<CommitSequence>] = [:]

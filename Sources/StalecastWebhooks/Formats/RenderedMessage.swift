@@ -79,6 +79,7 @@ extension RenderedMessage {
             _ key: RenderedMessage.Key, render: () throws(AttemptProblem) -> RenderedMessage
         ) throws(AttemptProblem) -> RenderedMessage {
             if let known = messages.withLock({ $0.find(key) }) { return known }
+            // Outside the lock: two threads may render the same message, and either will do.
             let message = try render()
             messages.withLock { messages in
                 if messages.byKey.count >= Self.capacity { messages.byKey.removeAll(keepingCapacity: true) }

@@ -44,6 +44,7 @@ package final class WebhookFormatter: AttemptFormatter {
     }
 
     private func prepared(_ registered: RegisteredWebhook) -> RegisteredWebhook.Prepared {
+        // Counted before anything is read: a change meanwhile voids what is prepared here.
         let changes = registry.changes
         return registered.prepared.withLock { known in
             if let known, known.changes == changes { return known }

@@ -12,6 +12,7 @@ extension WebhookRegistry {
         try draft.take(document, files: .within(rules.filesDirectory))
         let (initial, now) = (draft, clock())
         return try await commit { () throws(RegistryProblem) in
+            // Reads files, and this thread may block.
             var draft = initial
             try draft.finish(in: project, rules)
             try draft.keepTokensAtGoogle()
