@@ -62,7 +62,6 @@ package struct APIKey: Sendable, Hashable {
         text = body + String(decoding: Self.checksum(of: body.utf8), as: UTF8.self)
     }
 
-    /// Whether a text is an id.
     package static func isID(_ text: String) -> Bool {
         text.utf8.count == idLength && text.utf8.allSatisfy(\.isBase62)
     }

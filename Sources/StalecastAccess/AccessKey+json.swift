@@ -80,13 +80,12 @@ extension Grant {
     }
 
     package var json: JSONValue {
-        var object = JSONObject()
-        if let role { object["role"] = .string(role.rawValue) }
-        if !actions.isEmpty { object["actions"] = .array(actions.map(\.rawValue).sorted().map(JSONValue.string)) }
-        for (name, globs) in [("projects", projects), ("namespaces", namespaces), ("topics", topics)] {
-            object[name] = .array(globs.map { .string($0.description) })
-        }
-        return .object(object)
+        func texts(_ globs: [Glob]) -> JSONValue { .array(globs.map { .string($0.description) }) }
+        return [
+            "role": role.map { .string($0.rawValue) },
+            "actions": actions.isEmpty ? nil : .array(actions.map(\.rawValue).sorted().map(JSONValue.string)),
+            "projects": texts(projects), "namespaces": texts(namespaces), "topics": texts(topics),
+        ]
     }
 
     /// Most grants in one key.

@@ -2,7 +2,7 @@ package import StalecastWire
 
 /// Record of an API key: everything but the key itself.
 package struct AccessKey: Sendable, Hashable {
-    package let id: String
+    package var id: String
     package let kind: APIKey.Kind
     /// Purpose of the key; at most 128 bytes, may be empty.
     package var name: String

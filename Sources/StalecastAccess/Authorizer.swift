@@ -167,7 +167,7 @@ package final class Authorizer: Sendable {
         case .keys: return nil
         case .tokens: tokens.hold(number)
         case .hook: hook.hold(number)
-        case .certificates: state.withLock { $0.certificates.hold(number) }
+        case .certificates: state.withLock { $0.certificates.known.hold(number) }
         }
         // Weak: an unused ticket must not keep the authorizer that has it.
         return PrincipalHold(number) { [weak self] in self?.release(number) }
@@ -178,7 +178,7 @@ package final class Authorizer: Sendable {
         case .keys: break
         case .tokens: tokens.release(number)
         case .hook: hook.release(number)
-        case .certificates: state.withLock { $0.certificates.release(number) }
+        case .certificates: state.withLock { $0.certificates.known.release(number) }
         }
     }
 

@@ -154,7 +154,7 @@ package final class CallerHook: Sendable {
         var answer: HookAnswer?
         do throws(Denial) { answer = try HookAnswer(reply, at: now) } catch { denial = error }
         let waiting = state.withLock { state in
-            if let answer { state.callers.insert(digest, answer, at: now) }
+            if let answer { state.callers.insert(digest, answer) }
             state.inFlight -= 1
             return state.take(digest)
         }
@@ -175,11 +175,11 @@ package final class CallerHook: Sendable {
 
     func currentPrincipal(of number: Int32) -> Principal? {
         let now = clock()
-        return state.withLock { $0.callers.currentPrincipal(of: number, at: now) }
+        return state.withLock { $0.callers.known[number]?.principal.current(at: now) }
     }
 
-    func hold(_ number: Int32) { state.withLock { $0.callers.hold(number) } }
-    func release(_ number: Int32) { state.withLock { $0.callers.release(number) } }
+    func hold(_ number: Int32) { state.withLock { $0.callers.known.hold(number) } }
+    func release(_ number: Int32) { state.withLock { $0.callers.known.release(number) } }
 }
 
 /// Answer of the backend to a question: `{"subject","grants","expiresAt","cacheFor"}`.
@@ -218,63 +218,27 @@ struct HookAnswer: Sendable {
 
 /// Principals that the backend has named, by question and by number.
 struct KnownCallers: Sendable {
-    private struct Entry: Sendable {
-        let digest: SecretDigest
-        let principal: Principal
-        let cachedUntil: Timestamp
-    }
+    var known: PrincipalCache<(principal: Principal, cachedUntil: Timestamp)>
 
-    private var entries: [Int32: Entry] = [:]
-    private var numbers: [SecretDigest: Int32] = [:]
-    private var order: PrincipalNumbers
+    init(capacity: Int) { known = PrincipalCache(PrincipalTable.hook(capacity: capacity)) }
 
-    init(capacity: Int) { order = PrincipalTable.hook(capacity: capacity) }
-
-    mutating func insert(_ digest: SecretDigest, _ answer: HookAnswer, at now: Timestamp) {
-        if order.isUsedUp {
-            (entries, numbers) = ([:], [:])
-            order.reset()
-        }
+    mutating func insert(_ digest: SecretDigest, _ answer: HookAnswer) {
         // A principal that the backend names again keeps its number, so that everything counted by it stays together.
-        let known = numbers[digest].flatMap { entries[$0]?.principal }
-        let same = known.flatMap { $0.id == answer.subject && $0.grants == answer.grants ? $0 : nil }
-        let number = same?.number ?? newNumber()
+        let same = known[digest].flatMap { number, former in
+            former.principal.id == answer.subject && former.principal.grants == answer.grants ? number : nil
+        }
+        let number = same ?? known.newNumber()
         let principal = Principal(
             kind: .hook, id: answer.subject, number: number, expiresAt: answer.expiresAt, grants: answer.grants)
-        // Streams keep what they were opened with.
-        entries[number] = Entry(digest: digest, principal: principal, cachedUntil: answer.cachedUntil)
-        numbers[digest] = number
-    }
-
-    private mutating func newNumber() -> Int32 {
-        let (number, forgotten) = order.take()
-        if let forgotten { remove(forgotten) }
-        return number
-    }
-
-    private mutating func remove(_ number: Int32) {
-        guard let gone = entries.removeValue(forKey: number) else { return }
-        if numbers[gone.digest] == number { numbers[gone.digest] = nil }
-    }
-
-    mutating func hold(_ number: Int32) { order.hold(number) }
-
-    mutating func release(_ number: Int32) {
-        if order.release(number) { remove(number) }
+        known.insert((principal, answer.cachedUntil), as: number, of: digest)
     }
 
     /// Principal of a question, for as long as the backend said.
     func principal(of digest: SecretDigest, at now: Timestamp) -> Principal? {
-        guard let entry = numbers[digest].flatMap({ entries[$0] }), now < entry.cachedUntil else { return nil }
-        return latest(of: digest, at: now)
+        known[digest].flatMap { now < $0.entry.cachedUntil ? $0.entry.principal.current(at: now) : nil }
     }
 
     func latest(of digest: SecretDigest, at now: Timestamp) -> Principal? {
-        numbers[digest].flatMap { currentPrincipal(of: $0, at: now) }
-    }
-
-    func currentPrincipal(of number: Int32, at now: Timestamp) -> Principal? {
-        guard let principal = entries[number]?.principal, let end = principal.expiresAt, now < end else { return nil }
-        return principal
+        known[digest]?.entry.principal.current(at: now)
     }
 }

@@ -15,9 +15,7 @@ package struct ClientCertificate: Sendable, Hashable {
         self.expiresAt = expiresAt
         if uris.isEmpty {
             // A name that stands for many identifies no client.
-            names = dnsNames.filter { name in
-                !name.isEmpty && name.utf8.allSatisfy { $0.isASCIIAlphanumeric || "-._".utf8.contains($0) }
-            }.map { $0.lowercased() }
+            names = dnsNames.filter { $0.isWord(1...Int.max, and: "-._") }.map { $0.lowercased() }
         } else {
             names = uris.filter { uris.count == 1 && Self.isSPIFFE($0) }
         }
@@ -26,8 +24,7 @@ package struct ClientCertificate: Sendable, Hashable {
     package static let scheme = "spiffe://"
 
     private static func isSPIFFE(_ uri: String) -> Bool {
-        uri.hasPrefix(scheme) && uri.utf8.count > scheme.utf8.count && uri.utf8.count <= 2048
-            && uri.utf8.allSatisfy { $0.isASCIIAlphanumeric || "-._:/".utf8.contains($0) }
+        uri.hasPrefix(scheme) && uri.isWord(scheme.utf8.count + 1...2048, and: "-._:/")
     }
 
     /// A grant for certificates with such a name.
@@ -46,62 +43,37 @@ package struct ClientCertificate: Sendable, Hashable {
 /// Certificates that were taken, by number, and what the configuration says of them.
 struct KnownCertificates: Sendable {
     var rules: [ClientCertificate.Rule] = []
-    private var numbers: [SecretDigest: Int32] = [:]
-    private var certificates: [Int32: ClientCertificate] = [:]
-    private var order: PrincipalNumbers
+    var known: PrincipalCache<ClientCertificate>
 
-    init(capacity: Int) { order = PrincipalTable.certificates(capacity: capacity) }
+    init(capacity: Int) { known = PrincipalCache(PrincipalTable.certificates(capacity: capacity)) }
 
     /// nil for one that no rule is about.
     mutating func principal(of certificate: ClientCertificate, at now: Timestamp) throws(Denial) -> Principal? {
-        guard let (name, grants) = match(certificate) else { return nil }
+        guard let match = match(certificate) else { return nil }
         if certificate.expiresAt <= now { throw .expired }
-        // First, because a table that is referenced twice while it changes is copied.
-        let number = number(of: certificate)
-        return principal(certificate, name, grants, number)
+        if let (number, _) = known[certificate.digest] { return principal(certificate, match, number) }
+        let number = known.newNumber()
+        known.insert(certificate, as: number, of: certificate.digest)
+        return principal(certificate, match, number)
     }
 
     func currentPrincipal(of number: Int32, at now: Timestamp) -> Principal? {
-        guard let certificate = certificates[number], now < certificate.expiresAt,
-            let (name, grants) = match(certificate)
-        else { return nil }
-        return principal(certificate, name, grants, number)
+        guard let certificate = known[number], now < certificate.expiresAt, let match = match(certificate) else {
+            return nil
+        }
+        return principal(certificate, match, number)
     }
 
     private func match(_ certificate: ClientCertificate) -> (name: String, grants: [Grant])? {
         let fitting = rules.filter { rule in certificate.names.contains { rule.name.matches($0) } }
-        guard !fitting.isEmpty,
-            let name = certificate.names.first(where: { name in fitting.contains { $0.name.matches(name) } })
-        else { return nil }
-        return (name, fitting.map(\.grant))
+        let name = certificate.names.first { name in fitting.contains { $0.name.matches(name) } }
+        return name.map { ($0, fitting.map(\.grant)) }
     }
 
     private func principal(
-        _ certificate: ClientCertificate, _ name: String, _ grants: [Grant], _ number: Int32
+        _ certificate: ClientCertificate, _ match: (name: String, grants: [Grant]), _ number: Int32
     ) -> Principal {
-        Principal(kind: .certificate, id: name, number: number, expiresAt: certificate.expiresAt, grants: grants)
-    }
-
-    private mutating func number(of certificate: ClientCertificate) -> Int32 {
-        if let known = numbers[certificate.digest] { return known }
-        if order.isUsedUp {
-            (numbers, certificates) = ([:], [:])
-            order.reset()
-        }
-        let (number, forgotten) = order.take()
-        if let forgotten { remove(forgotten) }
-        numbers[certificate.digest] = number
-        certificates[number] = certificate
-        return number
-    }
-
-    private mutating func remove(_ number: Int32) {
-        if let old = certificates.removeValue(forKey: number) { numbers[old.digest] = nil }
-    }
-
-    mutating func hold(_ number: Int32) { order.hold(number) }
-
-    mutating func release(_ number: Int32) {
-        if order.release(number) { remove(number) }
+        Principal(
+            kind: .certificate, id: match.name, number: number, expiresAt: certificate.expiresAt, grants: match.grants)
     }
 }

@@ -204,8 +204,7 @@ extension Glob {
 
     /// A pattern for names of projects, namespaces and topics.
     package init(ofNames pattern: String) throws(InvalidName) {
-        let legal = pattern.utf8.allSatisfy { $0.isASCIIAlphanumeric || "-_.:~%*?".utf8.contains($0) }
-        guard legal, (1...255).contains(pattern.utf8.count) else {
+        guard pattern.isWord(1...255, and: "-_.:~%*?") else {
             throw InvalidName(description: "a pattern of names has 1 to 255 characters of A-Z a-z 0-9 - _ . : ~ % * ?")
         }
         self.init(pattern)

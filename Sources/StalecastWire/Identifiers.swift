@@ -102,6 +102,13 @@ package struct TopicName: Hashable, Sendable, CustomStringConvertible, Comparabl
 /// The store-wide commit counter: one step per version committed in any scope; 0 is an empty store.
 package typealias CommitSequence = UInt64
 
+extension String {
+    /// Whether there are so many bytes, each of them a letter or digit of ASCII or one of `others`.
+    package func isWord(_ length: ClosedRange<Int>, and others: String) -> Bool {
+        length.contains(utf8.count) && utf8.allSatisfy { $0.isASCIIAlphanumeric || others.utf8.contains($0) }
+    }
+}
+
 extension UInt8 {
     /// True for `0-9`, `A-Z`, `a-z`.
     @inlinable package var isASCIIAlphanumeric: Bool {

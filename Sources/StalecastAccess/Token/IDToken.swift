@@ -24,7 +24,6 @@ package struct IDToken: Sendable, Hashable {
     /// Differs from that of the text alone: where a sign-in is known, the token is still no bearer token.
     var digest: SecretDigest { SecretDigest(of: "sign-in\u{0}\(nonce)\u{0}\(text)") }
 
-    /// Time at which a sign-in with it ends.
     func end(_ expiresAt: Timestamp) -> Timestamp { max(expiresAt, signedInAt.advanced(by: Self.leastLife)) }
 
     /// OpenID Connect Core 1.0 §3.1.3.7: `iss`, `nonce` and, where it is there, `azp`.

@@ -24,7 +24,6 @@ package struct TokenIssuer: Sendable, Hashable {
     /// nil: people do not sign in to the console with it.
     package var signIn: SignIn?
 
-    /// Place of the key set.
     package struct KeyPlace: Sendable, Hashable {
         /// A file, or an https URL.
         package var location: String

@@ -9,7 +9,7 @@ package final class TokenVerifier: Sendable {
     private struct State: Sendable {
         /// Issuers by `iss`.
         var issuers: [String: IssuerState] = [:]
-        var cache: TokenCache
+        var cache: PrincipalCache<VerifiedToken>
         var refused = RefusedTokens()
         var verified = 0
 
@@ -28,7 +28,7 @@ package final class TokenVerifier: Sendable {
     private let hasIssuers = Atomic<Bool>(false)
 
     init(remembering capacity: Int, clock: @escaping @Sendable () -> Timestamp) {
-        state = Mutex(State(cache: TokenCache(capacity: capacity)))
+        state = Mutex(State(cache: PrincipalCache(PrincipalTable.tokens(capacity: capacity))))
         self.clock = clock
     }
 
@@ -63,7 +63,7 @@ package final class TokenVerifier: Sendable {
     /// Principal of a number; nil when the token is not good any more.
     func currentPrincipal(of number: Int32) -> Principal? {
         let now = clock()
-        return state.withLock { $0.cache.principal(number, at: now) }
+        return state.withLock { $0.cache[number]?.principal.current(at: now) }
     }
 
     func hold(_ number: Int32) { state.withLock { $0.cache.hold(number) } }
@@ -101,7 +101,7 @@ package final class TokenVerifier: Sendable {
             else { throw .notReady }
             state.verified += 1
             return state.cache.insert(digest) { number in
-                TokenCache.Entry(
+                VerifiedToken(
                     principal: Principal(found.identity, of: issuer, number: number, until: end),
                     key: found.key.digest, issuer: name)
             }
