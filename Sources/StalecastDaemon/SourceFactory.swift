@@ -62,7 +62,7 @@ package struct SourceFactory: Sendable {
         case .file:
             return FileSource(
                 path: feed.path ?? "", reading: feed.reading, kind: kind, watch: watch,
-                maxBytes: feed.document.maxBytes)
+                maxBytes: feed.maxBytes)
         case .http:
             return HTTPSource(
                 url: try OutboundURL(feed.url ?? ""), access: try access(feed), reading: feed.reading, kind: kind)
@@ -130,7 +130,7 @@ package struct SourceFactory: Sendable {
         let isOrigin = try url.host == OutboundURL(feed.url ?? FirebaseTemplates.defaultBase).host
         return OriginAccess(
             engine: engine, policy: policy, tls: isOrigin ? feed.tls : nil, timeout: feed.access.timeout,
-            maxBodyBytes: feed.document.maxBytes)
+            maxBodyBytes: feed.maxBytes)
     }
 
     private func access(_ feed: Configuration.Feed) throws -> OriginAccess {
@@ -152,19 +152,12 @@ extension Configuration.Feed {
     var needsEngine: Bool { kind == .http || kind == .firebase || fence.url != nil }
 
     fileprivate var reading: ContentReading {
-        var reading = ContentReading()
-        reading.format = document.format
-        reading.shape = document.shape
-        reading.content = document.content
-        reading.version = document.version
+        var reading = document
         reading.checksSchemas = serve != .notify
         return reading
     }
 
-    fileprivate var tls: OutboundTLS? {
-        guard access.caFile != nil || access.certificateFile != nil else { return nil }
-        return OutboundTLS(caFile: access.caFile, certificateFile: access.certificateFile, keyFile: access.keyFile)
-    }
+    fileprivate var tls: OutboundTLS? { access.tls == OutboundTLS() ? nil : access.tls }
 
     /// Whether the origin's own numbers are used here.
     var hasOriginNumbers: Bool { document.version != nil || kind == .firebase && versions == .origin }

@@ -43,7 +43,7 @@ import Testing
         #expect(feed.maxAge == .seconds(600))
         #expect((feed.document.format, feed.document.shape) == (.yaml, .values))
         #expect((feed.document.content.description, feed.document.version?.description) == ("/a", "/v"))
-        #expect(feed.document.maxBytes == 1 << 20)
+        #expect(feed.maxBytes == 1 << 20)
         #expect(feed.access.headers.map(\.name) == ["X-Team"])
         #expect((feed.fence.proof, feed.fence.pointer?.description) == (.pointer, "/w"))
         #expect(feed.fence.wait == .seconds(5))

@@ -42,8 +42,7 @@ package struct APIKey: Sendable, Hashable, CustomStringConvertible {
 
     /// - Throws: a sentence without the text, which may be a key but for a slip.
     init(parsing text: String) throws(InvalidValue) {
-        let isLegal = text.utf8.allSatisfy { $0.isASCIIAlphanumeric || "-_".utf8.contains($0) }
-        guard isLegal, (1...128).contains(text.utf8.count) else {
+        guard text.isWord(1...128, and: "-_") else {
             throw InvalidValue("an API key has 1 to 128 characters of A-Z a-z 0-9 - _")
         }
         self.text = text

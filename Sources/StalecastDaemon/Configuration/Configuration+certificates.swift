@@ -32,17 +32,11 @@ extension Configuration {
 
     private func fault(_ key: String, _ file: String?, at now: Int) -> [CertificateFault] {
         guard let file, let chain = Self.chain(of: file) else { return [] }
-        switch CertificateTerm(chain).judgement(at: now) {
-        case .good: return []
-        case .ending(let sentence):
-            return [CertificateFault(key: key, file: file, sentence: "\(file) \(sentence)", isInvalid: false)]
-        case .invalid(let sentence):
-            return [
-                CertificateFault(
-                    key: key, file: file,
-                    sentence: Self.joined("\(file) \(sentence)", "put a valid one in its place"), isInvalid: true)
-            ]
-        }
+        let judgement = CertificateTerm(chain).judgement(at: now)
+        guard let judged = judgement.sentence.map({ "\(file) \($0)" }) else { return [] }
+        let isInvalid = if case .invalid = judgement { true } else { false }
+        let sentence = isInvalid ? Self.joined(judged, "put a valid one in its place") : judged
+        return [CertificateFault(key: key, file: file, sentence: sentence, isInvalid: isInvalid)]
     }
 
     /// Authorities are no chain: one that has expired takes only its own clients with it.

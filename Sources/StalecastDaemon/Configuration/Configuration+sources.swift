@@ -31,7 +31,10 @@ extension Configuration {
         package var path: String?
         /// URL of the document, or for firebase scheme, host and port.
         package var url: String?
-        package var document = Document()
+        /// Content of the origin's document.
+        package var document = ContentReading()
+        /// Most bytes of the document.
+        package var maxBytes = 8 << 20
         package var versions = Numbering.origin
         package var access = Access()
         package var firebase = Firebase()
@@ -49,25 +52,12 @@ extension Configuration {
             package var longest: Duration = .seconds(300)
         }
 
-        /// Content of the origin's document.
-        package struct Document: Sendable, Equatable {
-            package var format = ContentReading.Format.auto
-            package var shape = ContentReading.Shape.template
-            /// Place of the template or the values.
-            package var content = JSONPointer.whole
-            /// Place of the version number; nil when the document has none.
-            package var version: JSONPointer?
-            package var maxBytes = 8 << 20
-        }
-
         /// Requests to the origin.
         package struct Access: Sendable, Equatable {
             package var timeout: Duration = .seconds(15)
             package var headers: [OutboundHeader] = []
             package var tokenFile: String?
-            package var caFile: String?
-            package var certificateFile: String?
-            package var keyFile: String?
+            package var tls = OutboundTLS()
         }
 
         /// Names and credentials at an origin that speaks Firebase's protocol.

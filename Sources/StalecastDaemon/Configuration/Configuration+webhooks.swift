@@ -20,13 +20,10 @@ extension Configuration {
         package var requestOrigin = ""
         /// Webhooks of one project made through the API.
         package var maxPerProject = 10_000
-        /// Attempts in flight at one time.
         package var maxInFlight = 512
         /// Time that a webhook fails before it is disabled.
         package var disableAfter: Duration = .seconds(5 * 86_400)
-        /// Time that attempts are kept.
         package var attemptRetention: Duration = .seconds(14 * 86_400)
-        /// Time that dead letters are kept.
         package var deadLetterRetention: Duration = .seconds(30 * 86_400)
     }
 
@@ -37,7 +34,6 @@ extension Configuration {
         package var name: String
         package var project: ProjectID
         package var topics: [TopicName]
-        /// Document as the API has it.
         package var document: JSONValue
         /// The current secret's file first; the others go on signing.
         package var secretFiles: [String]

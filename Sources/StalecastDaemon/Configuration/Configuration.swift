@@ -20,7 +20,6 @@ package struct Configuration: Sendable, Equatable {
     package var store = Store()
     /// Counts only with `store.etcd.endpoints`.
     package var cluster = Cluster()
-    /// Limits of the audit log.
     package var audit = AuditLog.Limits()
     /// The projects served; at least one, ids and numbers unique.
     package var projects = [Project.demo]
@@ -99,7 +98,6 @@ extension Configuration {
         package var maxTemplateBytes = 8 * 1024 * 1024
         /// True serves `/metrics` to callers without a token.
         package var metricsWithoutToken = false
-        /// Connections in total.
         package var maxConnections = 256
         /// Names under which Control may be asked for: as Edge's; the console answers for no others, wherever it
         /// listens.
@@ -111,7 +109,6 @@ extension Configuration {
         package var tls = TLS()
     }
 
-    /// The TLS of one listener.
     package struct TLS: Sendable, Equatable {
         /// PEM file of the certificate and its issuers; nil: no TLS.
         package var certificate: String?
@@ -147,7 +144,6 @@ extension Configuration {
         package var keys: [AccessKey] = []
         /// Issuers whose tokens are taken.
         package var issuers: [TokenIssuer] = []
-        /// Rules for clients' certificates.
         package var certificates: [ClientCertificate.Rule] = []
         /// The user's backend that says who asks at Edge.
         package var hook = Hook()
@@ -201,7 +197,6 @@ extension Configuration {
         package static let demo = Project(id: .demo, number: 123_456_789_012)
     }
 
-    /// Settings of the log.
     package struct Log: Sendable, Equatable {
         package var level = LogLevel.info
         package var format = LogFormat.text

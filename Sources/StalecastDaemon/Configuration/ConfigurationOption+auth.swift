@@ -4,7 +4,6 @@ import StalecastWire
 import Yams
 
 extension ConfigurationOption {
-    /// The rows of `auth`.
     static let auth = [
         ConfigurationOption(
             "auth.mode", \.auth.mode, .choice, .live,
@@ -123,21 +122,16 @@ extension ConfigurationReading {
 
 extension OptionKind<String?> {
     /// One that ``OutboundURL`` takes; the empty text is none.
-    static let optionalURL = OptionKind(form: "https or http URL (\"\": none)") {
-        text throws(InvalidValue) in
-        if text.isEmpty { return nil }
+    static let optionalURL = OptionKind(form: "https or http URL") { text throws(InvalidValue) in
         do { _ = try OutboundURL(text) } catch { throw InvalidValue("\"\(text.prefix(200))\" \(error)") }
         return text
-    } spell: {
-        $0 ?? "\"\""
     }
 }
 
 extension OptionKind<String> {
-    /// One of `auth.hook.headers`.
     fileprivate static let headerName = OptionKind(form: "header name") { text throws(InvalidValue) in
         let name = text.lowercased()
-        guard (1...64).contains(name.utf8.count), name.utf8.allSatisfy({ $0.isASCIIAlphanumeric || $0 == 0x2D }) else {
+        guard name.isWord(1...64, and: "-") else {
             throw InvalidValue("\"\(text.prefix(80))\" is no header name; use letters, digits and -")
         }
         let others = ["host", "connection", "content-length", "transfer-encoding", "expect", "te", "upgrade", "accept"]

@@ -3,7 +3,6 @@ import StalecastEtcd
 import StalecastWire
 
 extension ConfigurationOption {
-    /// The rows of `store.etcd`.
     static let etcd = [
         ConfigurationOption(
             list: "store.etcd.endpoints", \.store.etcd.endpoints, .etcdEndpoint, .restart,
@@ -25,7 +24,6 @@ extension ConfigurationOption {
             "store.etcd.key", \.store.etcd.key, .optionalFile, .restart, "PEM file of its private key, not encrypted."),
     ]
 
-    /// The rows of `cluster`.
     static let cluster = [
         ConfigurationOption(
             "cluster.name", \.cluster.name, .clusterName, .restart,
@@ -56,7 +54,6 @@ extension ConfigurationOption {
 }
 
 extension OptionKind<EtcdEndpoint> {
-    /// One of `store.etcd.endpoints`.
     static let etcdEndpoint = OptionKind(form: "http or https URL, a port (2379) and no path") {
         text throws(InvalidValue) in
         guard let endpoint = EtcdEndpoint(text) else {
@@ -73,21 +70,17 @@ extension OptionKind<EtcdEndpoint> {
 
 extension OptionKind<String?> {
     /// A user of etcd; the empty text is none.
-    fileprivate static let userName = OptionKind(form: "text of up to 128 bytes (\"\": none)") {
-        text throws(InvalidValue) in
+    fileprivate static let userName = OptionKind(form: "text of up to 128 bytes") { text throws(InvalidValue) in
         guard text.utf8.count <= 128, text.utf8.allSatisfy({ $0 >= 0x20 }) else {
             throw InvalidValue("a user's name has up to 128 bytes, and no control characters")
         }
-        return text.isEmpty ? nil : text
-    } spell: {
-        $0 ?? "\"\""
+        return text
     }
 }
 
 extension OptionKind<String> {
     fileprivate static let clusterName = OptionKind(form: "1 to 63 of a-z, 0-9 and -") { text throws(InvalidValue) in
-        let isLegal = text.utf8.allSatisfy { $0 == 0x2D || (0x30...0x39).contains($0) || (0x61...0x7A).contains($0) }
-        guard isLegal, (1...63).contains(text.utf8.count) else {
+        guard text.isWord(1...63, and: "-"), text == text.lowercased() else {
             throw InvalidValue("\"\(text.prefix(80))\" is no cluster's name; use 1 to 63 of a-z, 0-9 and -")
         }
         return text
@@ -97,7 +90,7 @@ extension OptionKind<String> {
     fileprivate static let nodeName = OptionKind(
         form: "1 to 63 of letters, digits, hyphens, dots and _ (\"\": this host's name)"
     ) { text throws(InvalidValue) in
-        guard text.utf8.allSatisfy(Configuration.Cluster.isLegal), text.utf8.count <= 63 else {
+        guard text.isWord(0...63, and: "-._") else {
             throw InvalidValue(
                 "\"\(text.prefix(80))\" is no node's name; use 1 to 63 letters, digits, hyphens, dots and _")
         }
@@ -117,8 +110,8 @@ extension ConfigurationReading {
         if secure != 0, secure != etcd.endpoints.count {
             note("store.etcd.endpoints: some are http, some https; write all the same", at: "store.etcd.endpoints")
         }
-        checkPair("user", etcd.user, "passwordFile", etcd.passwordFile)
-        checkPair("certificate", etcd.certificate, "key", etcd.key)
+        checkPair("store.etcd.user", etcd.user != nil, "store.etcd.passwordFile", etcd.passwordFile != nil)
+        checkPair("store.etcd.certificate", etcd.certificate != nil, "store.etcd.key", etcd.key != nil)
         let files = [("caFile", etcd.caFile), ("certificate", etcd.certificate), ("key", etcd.key)]
         if secure == 0, let (name, _) = files.first(where: { $0.1 != nil }) {
             note("store.etcd.\(name) means nothing to endpoints of http; write https", at: "store.etcd.\(name)")
@@ -155,12 +148,5 @@ extension ConfigurationReading {
         note(
             "\(path) means nothing without store.etcd.endpoints; name etcd's members there (store: {etcd: {endpoints: "
                 + "[http://10.0.0.11:2379]}}), or remove it", at: path)
-    }
-
-    private mutating func checkPair(_ name: String, _ value: String?, _ other: String, _ otherValue: String?) {
-        let (path, otherPath) = ("store.etcd.\(name)", "store.etcd.\(other)")
-        guard sound(path), sound(otherPath), (value == nil) != (otherValue == nil) else { return }
-        let (given, missing) = value == nil ? (otherPath, path) : (path, otherPath)
-        note("\(given) means nothing without \(missing)", at: given)
     }
 }

@@ -4,7 +4,6 @@ import StalecastWire
 import Yams
 
 extension ConfigurationOption {
-    /// `auth.issuers`.
     static let issuers = ConfigurationOption(
         entries: "auth.issuers", \.auth.issuers, issuerFields, .live,
         "Whose tokens (JWT) are taken at both listeners. Nothing of a token says how it is to be verified.",
@@ -188,8 +187,7 @@ extension Configuration {
 }
 
 private func issuerName(_ text: String) throws(InvalidValue) -> String {
-    let isLegal = text.utf8.allSatisfy { (0x61...0x7A).contains($0) || (0x30...0x39).contains($0) || $0 == 0x2D }
-    guard isLegal, (1...32).contains(text.utf8.count) else {
+    guard text.isWord(1...32, and: "-"), text == text.lowercased() else {
         throw InvalidValue("\"\(text.prefix(40))\" must be 1 to 32 characters of a-z 0-9 -")
     }
     return text

@@ -3,7 +3,6 @@ import StalecastWire
 import Yams
 
 extension ConfigurationOption {
-    /// The rows of `sources`.
     static let sources = [
         feeds,
         ConfigurationOption(

@@ -1,8 +1,6 @@
 extension ConfigurationOption {
-    /// The rows of `edge.tls`.
     static let edgeTLS = tls("edge.tls", of: .edge, flags: ("--tls-cert", "--tls-key"))
 
-    /// The rows of `control.tls`.
     static let controlTLS = tls("control.tls", of: .control, flags: (nil, nil))
 
     private static func tls(

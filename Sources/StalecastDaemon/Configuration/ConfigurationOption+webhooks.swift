@@ -2,7 +2,6 @@ import StalecastWire
 import Yams
 
 extension ConfigurationOption {
-    /// The rows of `webhooks`.
     static let webhooks = [
         receivers,
         ConfigurationOption(
@@ -53,7 +52,6 @@ extension ConfigurationOption {
 }
 
 extension OptionKind<CIDR> {
-    /// One of `allowedAddresses`.
     static let addressRange = OptionKind(form: "ADDRESS or ADDRESS/LENGTH") { text throws(InvalidValue) in
         do { return try CIDR(text) } catch { throw InvalidValue("\(error)") }
     } spell: {
@@ -64,8 +62,7 @@ extension OptionKind<CIDR> {
 extension OptionKind<String> {
     /// A name of DNS; the empty text is this host's.
     static let dnsName = OptionKind(form: "DNS name (\"\": this host's)") { text throws(InvalidValue) in
-        let isLegal = text.utf8.allSatisfy { $0.isASCIIAlphanumeric || "-.".utf8.contains($0) }
-        guard isLegal, text.utf8.count <= 253 else {
+        guard text.isWord(0...253, and: "-.") else {
             throw InvalidValue("\"\(text)\" is no DNS name; it has letters, digits, hyphens and dots")
         }
         return text

@@ -23,7 +23,6 @@ package struct ConfigurationOption: Sendable {
     /// The value without any configuration, as it stands in YAML.
     package var defaultText: String { spelled(Configuration()) }
 
-    /// The last component of `path`.
     package var name: String { String(path.split(separator: ".").last ?? "") }
 
     /// The key path of the mapping it stands in; empty at top level.
@@ -173,7 +172,6 @@ package struct ConfigurationSection: Sendable {
     /// One sentence.
     package let meaning: String
 
-    /// The last component of `path`.
     package var name: String { String(path.split(separator: ".").last ?? "") }
 
     /// The key path of the mapping it stands in; empty at top level.

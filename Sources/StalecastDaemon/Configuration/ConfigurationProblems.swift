@@ -1,10 +1,8 @@
 /// One thing that is wrong with the configuration, and where it was written.
 package struct ConfigurationProblem: Sendable, Hashable, CustomStringConvertible {
-    /// Origin of a value.
     package enum Origin: Sendable, Hashable {
         /// `line` counts from 1; nil when the problem has no single place.
         case file(String, line: Int?)
-        /// An environment variable.
         case variable(String)
         /// A flag of the command line.
         case flag(String)

@@ -13,7 +13,9 @@ extension ConfigurationReading {
         checkProxies("edge", configuration.edge.settings.proxies)
         checkProxies("control", configuration.control.proxies)
         checkCertificates()
-        checkHook()
+        checkPair(
+            "auth.hook.url", configuration.auth.hook.url != nil, "auth.hook.headers",
+            !configuration.auth.hook.headers.isEmpty)
         checkOrigins()
         checkPollWaits()
         checkTopicScopes()
@@ -86,11 +88,11 @@ extension ConfigurationReading {
             at: "auth.certificates")
     }
 
-    private mutating func checkHook() {
-        let hook = configuration.auth.hook
-        guard sound("auth.hook.url", "auth.hook.headers"), (hook.url == nil) != hook.headers.isEmpty else { return }
-        let (given, missing) = hook.url == nil ? ("headers", "url") : ("url", "headers")
-        note("auth.hook.\(given) means nothing without auth.hook.\(missing)", at: "auth.hook.\(given)")
+    /// Two options of which neither means anything without the other.
+    mutating func checkPair(_ path: String, _ isGiven: Bool, _ otherPath: String, _ isOtherGiven: Bool) {
+        guard sound(path, otherPath), isGiven != isOtherGiven else { return }
+        let (given, missing) = isGiven ? (path, otherPath) : (otherPath, path)
+        note("\(given) means nothing without \(missing)", at: given)
     }
 
     private mutating func checkOrigins() {

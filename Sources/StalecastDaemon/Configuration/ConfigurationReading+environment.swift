@@ -22,10 +22,9 @@ extension ConfigurationReading {
         }
     }
 
-    /// Reads the flags.
     mutating func read(_ overrides: ConfigurationOverrides) {
         for option in ConfigurationOption.all {
-            guard let flag = option.flag, let text = overrides.text(for: flag) else { continue }
+            guard let flag = option.flag, let text = overrides.texts[flag] else { continue }
             read(option, text, from: .flag(flag))
         }
     }

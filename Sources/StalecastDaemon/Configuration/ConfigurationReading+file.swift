@@ -42,7 +42,7 @@ extension ConfigurationReading {
         switch option.reader {
         case .scalar(let read):
             guard let text = text(of: node, at: option.path, expected: option.form) else { return }
-            attempt(option) { configuration throws(InvalidValue) in try read(text, &configuration) }
+            set(option) { try read(text, &$0) }
         case .list(let read):
             // Each element alone first, so that each problem gets the line of its element.
             let texts = uniqueValues(node, at: option.path, mayBeEmpty: true) { text in
@@ -51,7 +51,7 @@ extension ConfigurationReading {
                 return text
             }
             guard let texts else { return }
-            attempt(option) { configuration throws(InvalidValue) in try read(texts, &configuration) }
+            set(option) { try read(texts, &$0) }
         case .entries(_, let read): read(node, &self)
         }
     }
@@ -83,7 +83,6 @@ extension ConfigurationReading {
             .path
     }
 
-    /// Origin of `node`.
     func origin(of node: Node) -> ConfigurationProblem.Origin { .file(file, line: node.mark?.line) }
 }
 

@@ -39,24 +39,15 @@ extension ConfigurationReading {
         switch field.read {
         case .scalar(let read):
             guard let text = text(of: node, at: path, expected: "one value") else { return false }
-            return attempt(at: path) { () throws(InvalidValue) in try read(text, &feed) }
+            return attempt(at: path) { try read(text, &feed) } != nil
         case .list(let read):
             guard let texts = uniqueValues(node, at: path, parse: { $0 }) else { return false }
-            return attempt(at: path) { () throws(InvalidValue) in try read(texts, &feed) }
+            return attempt(at: path) { try read(texts, &feed) } != nil
         case .headers:
             guard let headers = sourceHeaders(node, at: path) else { return false }
             feed.access.headers = headers
             return true
         }
-    }
-
-    /// - Returns: false, with a note, when `read` refuses the value.
-    private mutating func attempt(at path: String, _ read: () throws(InvalidValue) -> Void) -> Bool {
-        do { try read() } catch {
-            note("\(path): \(error)", at: path)
-            return false
-        }
-        return true
     }
 
     private mutating func sourceHeaders(_ node: Node, at path: String) -> [OutboundHeader]? {
@@ -67,10 +58,8 @@ extension ConfigurationReading {
                 note("\(path): \(name) is set by the daemon itself; remove it", at: path)
                 return nil
             }
-            do { headers.append(try OutboundHeader(name, text)) } catch {
-                note("\(path): \(error)", at: path)
-                return nil
-            }
+            guard let header = attempt(at: path, { try OutboundHeader(name, text) }) else { return nil }
+            headers.append(header)
         }
         return headers
     }
@@ -89,7 +78,7 @@ extension ConfigurationReading {
         if feed.access.tokenFile != nil, feed.firebase.serviceAccountFile != nil {
             note("\(path): tokenFile and serviceAccountFile exclude each other", at: path)
         }
-        if (feed.access.certificateFile == nil) != (feed.access.keyFile == nil) {
+        if (feed.access.tls.certificateFile == nil) != (feed.access.tls.keyFile == nil) {
             note("\(path): certificateFile and keyFile go together", at: path)
         }
         if feed.maxAge > .zero, feed.maxAge < feed.effectiveInterval * 2 {

@@ -30,12 +30,7 @@ extension ConfigurationReading {
     private mutating func value<Value>(_ node: Node, at path: String, parse: (String) throws -> Value) -> Value? {
         place(path, at: origin(of: node))
         guard let text = text(of: node, at: path, expected: "one value") else { return nil }
-        do {
-            return try parse(text)
-        } catch {
-            note("\(path): \(error)", at: path)
-            return nil
-        }
+        return attempt(at: path) { try parse(text) }
     }
 
     /// The values of a list without duplicates; nil, with a note for each problem, if any is refused.

@@ -109,8 +109,7 @@ extension Configuration {
 }
 
 private func receiverName(_ text: String) throws(InvalidValue) -> String {
-    let isLegal = text.utf8.allSatisfy { $0.isASCIIAlphanumeric || "-_".utf8.contains($0) }
-    guard isLegal, (1...64).contains(text.utf8.count) else {
+    guard text.isWord(1...64, and: "-_") else {
         throw InvalidValue("a webhook's name has 1 to 64 characters of A-Z a-z 0-9 - _")
     }
     return text

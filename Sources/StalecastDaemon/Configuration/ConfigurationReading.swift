@@ -36,10 +36,10 @@ struct ConfigurationReading {
         origins[option.path] = origin
         refused.remove(option.path)
         switch option.reader {
-        case .scalar(let read): attempt(option) { configuration throws(InvalidValue) in try read(text, &configuration) }
+        case .scalar(let read): set(option) { try read(text, &$0) }
         case .list(let read):
             let texts = text.split(separator: ",").map { $0.trimming(while: \.isWhitespace) }.filter { !$0.isEmpty }
-            attempt(option) { configuration throws(InvalidValue) in try read(texts, &configuration) }
+            set(option) { try read(texts, &$0) }
         case .entries: note("\(option.path) can only be set in the file", at: option.path)
         }
     }
@@ -80,13 +80,16 @@ struct ConfigurationReading {
     }
 
     /// Sets the value of `option` by `read`, or notes why it was refused.
-    mutating func attempt(
-        _ option: ConfigurationOption, _ read: (inout Configuration) throws(InvalidValue) -> Void
-    ) {
-        do {
-            try read(&configuration)
-        } catch {
-            note("\(option.path): \(error)", at: option.path)
+    mutating func set(_ option: ConfigurationOption, _ read: (inout Configuration) throws -> Void) {
+        var changed = configuration
+        if attempt(at: option.path, { try read(&changed) }) != nil { configuration = changed }
+    }
+
+    /// Result of `read`; nil, with a note, when it refuses the value of `path`.
+    mutating func attempt<Value>(at path: String, _ read: () throws -> Value) -> Value? {
+        do { return try read() } catch {
+            note("\(path): \(error)", at: path)
+            return nil
         }
     }
 }

@@ -1,4 +1,3 @@
-import Foundation
 package import StalecastWire
 
 /// Address to which a listener binds: an IPv4 address, an IPv6 address or a host name, and a port. Printed
@@ -27,10 +26,8 @@ package struct ListenAddress: Sendable, Hashable, CustomStringConvertible {
 
     /// True if only this machine can connect: 127.0.0.0/8, `::1` (also as mapped IPv4) and `localhost`.
     package var isLoopback: Bool {
-        if let octets = Self.octets(of: host, family: AF_INET) { return octets[0] == 127 }
-        guard let octets = Self.octets(of: host, family: AF_INET6) else { return host.lowercased() == "localhost" }
-        let mapped: [UInt8] = [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xFF, 0xFF, 127]
-        return octets.starts(with: mapped) || octets == [UInt8](repeating: 0, count: 15) + [1]
+        guard let address = Self.address(host)?.canonical else { return host.lowercased() == "localhost" }
+        return address.isIPv4 ? address.bytes[0] == 127 : address == IPAddress("::1")
     }
 
     private static func host(_ text: Substring) throws(InvalidValue) -> String {
@@ -39,11 +36,11 @@ package struct ListenAddress: Sendable, Hashable, CustomStringConvertible {
         }
         if text.hasPrefix("["), text.hasSuffix("]") {
             let inner = String(text.dropFirst().dropLast())
-            if octets(of: inner, family: AF_INET6) != nil { return inner }
+            if address(inner)?.isIPv4 == false { return inner }
             throw InvalidValue("\"\(inner)\" is not an IPv6 address")
         }
         if text.contains(":") { throw InvalidValue("an IPv6 address is written in brackets, for example [::1]:8080") }
-        if octets(of: String(text), family: AF_INET) != nil || isHostName(text) { return String(text) }
+        if address(String(text)) != nil || isHostName(text) { return String(text) }
         throw InvalidValue("\"\(text)\" is neither an IPv4 address nor a host name")
     }
 
@@ -66,8 +63,6 @@ package struct ListenAddress: Sendable, Hashable, CustomStringConvertible {
         return wellFormed && endsInLetters && text.utf8.count <= 253
     }
 
-    private static func octets(of text: String, family: Int32) -> [UInt8]? {
-        var octets = [UInt8](repeating: 0, count: family == AF_INET ? 4 : 16)
-        return !text.utf8.contains(0) && inet_pton(family, text, &octets) == 1 ? octets : nil
-    }
+    /// An address in a text; C would read no further than a NUL character.
+    private static func address(_ text: String) -> IPAddress? { text.utf8.contains(0) ? nil : IPAddress(text) }
 }

@@ -67,42 +67,26 @@ extension OptionKind<Duration> {
 
 extension OptionKind<ListenAddress> {
     /// A listen address, see `ListenAddress`.
-    static let address = OptionKind(form: "HOST:PORT or \"[IPv6]:PORT\" in quotes, port 0 to 65535 (0: a free one)") {
-        text throws(InvalidValue) in
-        try ListenAddress(parsing: text)
-    } spell: {
-        $0.host.contains(":") ? "\"\($0)\"" : $0.description
-    }
+    static let address = OptionKind(
+        form: "HOST:PORT or \"[IPv6]:PORT\" in quotes, port 0 to 65535 (0: a free one)",
+        parse: ListenAddress.init(parsing:)
+    ) { $0.host.contains(":") ? "\"\($0)\"" : $0.description }
 }
 
 extension OptionKind<String> {
     /// A path, relative to the working directory.
-    static let directory = OptionKind(form: "directory, relative to the working directory") {
-        text throws(InvalidValue) in
-        try checkedPath(text)
-    }
+    static let directory = OptionKind(
+        form: "directory, relative to the working directory", parse: checkedPath)
 
     /// A file of an entry, relative to the working directory.
-    static func file(_ form: String) -> OptionKind {
-        OptionKind(form: form) { text throws(InvalidValue) in
-            try checkedPath(text)
-        }
-    }
+    static func file(_ form: String) -> OptionKind { OptionKind(form: form, parse: checkedPath) }
 
     /// One of `allowedOrigins`, or `*`.
-    static let origin = OptionKind(form: "SCHEME://HOST[:PORT], or * alone") { text throws(InvalidValue) in
-        try checkedOrigin(text)
-    } spell: {
-        "\"\($0)\""
-    }
-}
+    static let origin = OptionKind(form: "SCHEME://HOST[:PORT], or * alone", parse: checkedOrigin) { "\"\($0)\"" }
 
-extension OptionKind<String> {
-    /// One of `hosts`.
     static let hostName = OptionKind(form: "host name without port, such as config.example.com") {
         text throws(InvalidValue) in
-        let isName = text.utf8.allSatisfy { $0.isASCIIAlphanumeric || "-._".utf8.contains($0) }
-        guard isName, (1...253).contains(text.utf8.count) else {
+        guard text.isWord(1...253, and: "-._") else {
             throw InvalidValue("\"\(text)\" is no host name; write it without scheme and port: config.example.com")
         }
         return text.lowercased()
@@ -112,22 +96,23 @@ extension OptionKind<String> {
 }
 
 extension OptionKind<APIKey> {
-    /// One of `apiKeys`.
-    static let apiKey = OptionKind(form: "key of 1 to 128 characters of A-Z a-z 0-9 - _") { text throws(InvalidValue) in
-        try APIKey(parsing: text)
-    } spell: {
-        "\"\($0.text)\""
-    }
+    static let apiKey = OptionKind(
+        form: "key of 1 to 128 characters of A-Z a-z 0-9 - _", parse: APIKey.init(parsing:)
+    ) { "\"\($0.text)\"" }
 }
 
 extension OptionKind<String?> {
-    /// A path, relative to the working directory; the empty text means no path.
-    static let optionalFile = OptionKind(form: "file, relative to the working directory (\"\": none)") {
-        text throws(InvalidValue) in
-        text.isEmpty ? nil : try checkedPath(text)
-    } spell: {
-        $0 ?? "\"\""
+    /// A text that is spelled as it is; the empty one is none.
+    init(form: String, parse: @escaping @Sendable (String) throws(InvalidValue) -> String) {
+        self.init(form: "\(form) (\"\": none)") { text throws(InvalidValue) in
+            text.isEmpty ? nil : try parse(text)
+        } spell: {
+            $0 ?? "\"\""
+        }
     }
+
+    /// A path, relative to the working directory; the empty text means no path.
+    static let optionalFile = OptionKind(form: "file, relative to the working directory", parse: checkedPath)
 }
 
 extension OptionKind where Value: RawRepresentable & CaseIterable, Value.RawValue: LosslessStringConvertible {

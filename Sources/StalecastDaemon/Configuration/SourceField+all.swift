@@ -1,3 +1,4 @@
+import StalecastOutbound
 import StalecastSources
 
 extension SourceField {
@@ -58,7 +59,7 @@ extension SourceField {
             "versions", \.versions, .choice, for: [.firebase], or: "origin",
             "counted numbers versions here, for an origin that starts again at 1."),
         SourceField(
-            "maxBytes", \.document.maxBytes, .size(1024...(256 << 20)), for: fed, or: "8MiB",
+            "maxBytes", \.maxBytes, .size(1024...(256 << 20)), for: fed, or: "8MiB",
             "The largest document that is read."),
     ]
 
@@ -71,12 +72,12 @@ extension SourceField {
             optional: "tokenFile", \.access.tokenFile, .file("file"), for: remote,
             "Holds a bearer token for the origin; read again whenever it changes."),
         SourceField(
-            optional: "caFile", \.access.caFile, .file("PEM file"), for: remote,
+            optional: "caFile", \.access.tls.caFile, .file("PEM file"), for: remote,
             "A private authority of the origin's host; it and the certificate are not used for other hosts."),
         SourceField(
-            optional: "certificateFile", \.access.certificateFile, .file("PEM file"), for: remote,
+            optional: "certificateFile", \.access.tls.certificateFile, .file("PEM file"), for: remote,
             "A client certificate, together with keyFile."),
-        SourceField(optional: "keyFile", \.access.keyFile, .file("PEM file"), for: remote, "Its key."),
+        SourceField(optional: "keyFile", \.access.tls.keyFile, .file("PEM file"), for: remote, "Its key."),
     ]
 
     private static let firebase = [

@@ -59,7 +59,6 @@ struct SourceField: Sendable {
         }
     }
 
-    /// The row of `headers`.
     init(headers name: String, for kinds: Set<SourceKind>, _ meaning: String) {
         self.kinds = kinds
         entry = EntryField(optional: name, "mapping of names and values", or: nil, meaning)
@@ -90,8 +89,7 @@ extension OptionKind<String> {
 
     /// An id or number that becomes part of a path.
     static let originProject = OptionKind(form: "id or number") { text throws(InvalidValue) in
-        let isLegal = text.utf8.allSatisfy { $0.isASCIIAlphanumeric || "-_.:".utf8.contains($0) }
-        guard isLegal, (1...128).contains(text.utf8.count) else {
+        guard text.isWord(1...128, and: "-_.:") else {
             throw InvalidValue("\"\(text)\" is no project id or number")
         }
         return text
