@@ -11,7 +11,6 @@ import StalecastWire
 package struct Control: Sendable {
     package let configuration: ControlConfiguration
     let access: Authorizer
-    /// Sessions of the console.
     let sessions: ConsoleSessions
     let store: TemplateStore
     let hub: Hub
@@ -168,7 +167,7 @@ extension ControlHandler {
     fileprivate func answer(_ call: Call, _ check: () throws(GoogleError) -> Void) async -> Answer {
         do throws(GoogleError) {
             try check()
-            return try await run(call)
+            return try await serve(call)
         } catch {
             // The line names the publish whose outcome is not known: its version may yet come.
             for detail in error.details { if let id = detail["publishId"] { call.note.set("publishId", id) } }

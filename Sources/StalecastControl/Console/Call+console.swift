@@ -79,8 +79,11 @@ extension Call {
         return answer
     }
 
-    func consoleFile(named name: String) throws(GoogleError) -> Answer {
-        guard let file = ConsoleFiles.all[name] else { throw .notFound("There is nothing at this path.") }
+    func consoleFile() throws(GoogleError) -> Answer {
+        let name = names["file"]
+        guard let file = ConsoleFiles.all[name.isEmpty ? "index.html" : name] else {
+            throw .notFound("There is nothing at this path.")
+        }
         return ConsoleFiles.answer(file, to: head)
     }
 
@@ -152,23 +155,22 @@ extension Call {
 
     /// `DELETE /console/session`. With `location` the browser is to go there, which ends the session at the issuer too.
     func closeSession() -> Answer {
-        var object: JSONObject = ["signedIn": false]
-        object["location"] = browser.cookie.flatMap { control.sessions.close($0) }.map(JSONValue.string)
-        var answer = Answer(.object(object))
+        let location = browser.cookie.flatMap { control.sessions.close($0) }
+        var answer = Answer(["signedIn": false, "location": location.map(JSONValue.string)])
         for field in removing(.session) { answer.add("Set-Cookie", field) }
         return answer
     }
 
     private func describe(_ session: ConsoleSessions.Session?, _ principal: Principal?) -> Answer {
         guard let principal else {
-            var object: JSONObject = ["signedIn": false]
             let issuers = control.sessions.signIn?.names ?? []
-            if !issuers.isEmpty { object["issuers"] = .array(issuers.map(JSONValue.string)) }
             let problem = cookie(.problem).flatMap { control.sessions.signIn?.flows.problem($0) }
-            object["problem"] = problem.map(JSONValue.string)
-            return Answer(.object(object))
+            return Answer([
+                "signedIn": false, "issuers": issuers.isEmpty ? nil : .array(issuers.map(JSONValue.string)),
+                "problem": problem.map(JSONValue.string),
+            ])
         }
-        var object: JSONObject = [
+        return Answer([
             "signedIn": true, "version": .string(control.configuration.version),
             "principal": [
                 "kind": .string(principal.kind.rawValue), "actor": .string(principal.actor),
@@ -177,12 +179,9 @@ extension Call {
             "mayOperate": .bool(principal.mayEverywhere(.operate)), "mayReadAll": .bool(principal.mayEverywhere(.read)),
             "scopes": .array(scopes(of: principal)),
             "paths": .array(ControlOperations.paths.map(JSONValue.string)),
-        ]
-        if let session {
-            object["user"] = .string(session.user)
-            object["expires"] = .string(min(session.ends, principal.expiresAt ?? session.ends).description)
-        }
-        return Answer(.object(object))
+            "user": session.map { .string($0.user) },
+            "expires": session.map { .string(min($0.ends, principal.expiresAt ?? $0.ends).description) },
+        ])
     }
 
     /// Scopes that may be read, each with the other actions that are permitted there.
@@ -192,16 +191,15 @@ extension Call {
                 let scope = Scope(project: project.id, namespace: namespace)
                 guard principal.may(.read, in: scope) else { return nil }
                 let actions = [AccessAction.publish, .manage].filter { principal.may($0, in: scope) }
-                var object: JSONObject = [
+                return [
                     "project": .string(project.id.description), "number": .string(String(project.number)),
                     "namespace": .string(namespace.description),
                     "actions": .array(actions.map { .string($0.rawValue) }),
+                    // Topics and webhooks are of all of a project.
+                    "wholeProject": .bool(control.may(principal, .read, project: project.id.description)),
+                    "needsApproval": .bool(needsApproval(project.id)),
+                    "fedBy": control.configuration.projects.feeds[scope].map(JSONValue.string),
                 ]
-                // Topics and webhooks are of all of a project.
-                object["wholeProject"] = .bool(control.may(principal, .read, project: project.id.description))
-                object["needsApproval"] = .bool(needsApproval(project.id))
-                object["fedBy"] = control.configuration.projects.feeds[scope].map(JSONValue.string)
-                return .object(object)
             }
         }
     }

@@ -3,29 +3,26 @@ import StalecastHTTP
 import StalecastWire
 
 extension ControlOperations {
-    /// API keys.
     static let keys: [ControlOperation] = [
         operation(
             "listKeys", "GET", "/v1/keys", tag: "Keys", summary: "Every key and what it is granted, oldest first",
-            answers: [.json("The keys", .schema("Keys"))], errors: [], action: .operate
-        ) { call async throws(GoogleError) in call.listKeys() },
+            answers: [.json("The keys", .schema("Keys"))], errors: [], action: .operate, .call(Call.listKeys)),
         operation(
             "createKey", "POST", "/v1/keys", tag: "Keys",
             summary: "Makes a key; the answer is the only one that shows it", body: APIBody(.schema("KeySettings")),
-            answers: [.json("The key", .schema("NewKey"))], errors: [400, 429, 500, 504], action: .operate
-        ) { call async throws(GoogleError) in try await call.createKey() },
+            answers: [.json("The key", .schema("NewKey"))], errors: [400, 429, 500, 504], action: .operate,
+            .call(Call.createKey)),
         operation(
             "rotateKey", "POST", "/v1/keys/{key}:rotate", tag: "Keys",
             summary: "Gives a key another secret, shown in the answer; the one before is taken for a while",
             body: APIBody(.objectSchema(["overlap": ["type": "string", "examples": ["604800s"]]]), isRequired: false),
-            answers: [.json("The key", .schema("NewKey"))], errors: [400, 404, 500, 504], action: .operate
-        ) { call async throws(GoogleError) in try await call.rotateKey() },
+            answers: [.json("The key", .schema("NewKey"))], errors: [400, 404, 500, 504], action: .operate,
+            .call(Call.rotateKey)),
         operation(
             "revokeKey", "POST", "/v1/keys/{key}:revoke", tag: "Keys",
-            summary: "Ends a key and the streams it opened, for good",
-            body: APIBody(anyObject, isRequired: false), answers: [.json("The key", .schema("Key"))],
-            errors: [400, 404, 500, 504], action: .operate
-        ) { call async throws(GoogleError) in try await call.revokeKey() },
+            summary: "Ends a key and the streams it opened, for good", body: APIBody(anyObject, isRequired: false),
+            answers: [.json("The key", .schema("Key"))], errors: [400, 404, 500, 504], action: .operate,
+            .call(Call.revokeKey)),
     ]
 
     private static let patterns: JSONValue = [
@@ -37,15 +34,15 @@ extension ControlOperations {
     static let keySchemas: JSONObject = [
         "Grant": .objectSchema([
             "role": .enumSchema(AccessRole.allCases.map(\.rawValue)),
-            "actions": .listSchema(.enumSchema(AccessAction.allCases.map(\.rawValue))), "projects": patterns,
-            "namespaces": patterns, "topics": patterns,
+            "actions": .listSchema(.enumSchema(AccessAction.allCases.map(\.rawValue))),
+            "projects, namespaces, topics": patterns,
         ]),
         "KeySettings": .objectSchema(
             [
                 "name": ["type": "string", "maxLength": 128], "kind": .enumSchema(kinds),
                 "grants": [
                     "type": "array", "items": .schema("Grant"), "minItems": 1, "maxItems": .int(Grant.maxPerKey),
-                ], "notBefore": moment, "expires": moment,
+                ], "notBefore, expires": moment,
             ], required: ["grants"]),
         "Key": .objectSchema(keyMembers, required: ["id", "kind", "name", "state", "grants"]),
         "NewKey": .objectSchema(newKeyMembers, required: ["id", "kind", "name", "state", "grants", "key"]),
@@ -53,10 +50,12 @@ extension ControlOperations {
     ]
 
     private static let keyMembers: JSONObject = [
-        "id": text, "kind": .enumSchema(kinds), "name": text,
+        "id, name": text,
+        "kind": .enumSchema(kinds),
         "state": .enumSchema(["active", "not_yet_valid", "expired", "revoked"]),
-        "grants": .listSchema(.schema("Grant")), "created": moment, "notBefore": moment, "expires": moment,
-        "revoked": moment, "lastUsed": moment, "formerSecretExpires": moment, "configured": flag,
+        "grants": .listSchema(.schema("Grant")),
+        "created, notBefore, expires, revoked, lastUsed, formerSecretExpires": moment,
+        "configured": flag,
     ]
 
     private static var newKeyMembers: JSONObject {

@@ -10,12 +10,10 @@ extension ControlOperations {
         return [
             line(
                 "propagation", path + "propagation", "How far a version has come", [version, pretty],
-                .json("The counts", .schema("Propagation"))
-            ) { call async throws(GoogleError) in try await call.propagation() },
+                .json("The counts", .schema("Propagation")), .call(Call.propagation)),
             line(
                 "listPropagations", path + "propagation:list", "How far the versions have come, newest first",
-                [size(300), pretty], .json("The versions", .schema("Propagations"))
-            ) { call async throws(GoogleError) in try await call.propagations() },
+                [size(300), pretty], .json("The versions", .schema("Propagations")), .call(Call.propagations)),
             line(
                 "listLaggards", path + "propagation:laggards", "Which clients a version is still missing at",
                 [
@@ -24,33 +22,28 @@ extension ControlOperations {
                         "groupBy", "Count them by a trait instead.",
                         schema: .enumSchema(ClientGroups.Trait.allCases.map(\.rawValue))),
                     .query("client", "Only the client of this id, whatever it has."), size(1000), pretty,
-                ], .json("The clients", .schema("Laggards"))
-            ) { call async throws(GoogleError) in try call.laggards() },
+                ], .json("The clients", .schema("Laggards")), .call(Call.laggards)),
             line(
                 "watchPropagation", path + "propagation:watch",
                 "Server-sent events: `progress` as it changes, then `done` and why", watching,
-                APIAnswer("The events", content: [.init("text/event-stream")])
-            ) { call async throws(GoogleError) in try await call.watchPropagation() },
+                APIAnswer("The events", content: [.init("text/event-stream")]), .call(Call.watchPropagation)),
             line(
                 "audience", path + "audience", "Who would hear of a change now",
-                [.query("topic", "Of this topic alone."), pretty], .json("The counts", .schema("Audience"))
-            ) { call async throws(GoogleError) in try await call.audience() },
+                [.query("topic", "Of this topic alone."), pretty], .json("The counts", .schema("Audience")),
+                .call(Call.audience)),
         ]
     }
 
     private static func line(
         _ id: String, _ path: String, _ summary: String, _ parameters: [APIParameter], _ answer: APIAnswer,
-        _ run: @escaping ControlHandler.Run
+        _ run: ControlHandler.Run
     ) -> ControlOperation {
         operation(
             id, "GET", path, tag: "Propagation", summary: summary, parameters: parameters, answers: [answer],
             action: .read, about: template, run)
     }
 
-    private static func size(_ most: Int) -> APIParameter {
-        APIParameter.query(
-            "pageSize", "How many at most.", schema: ["type": "integer", "minimum": 1, "maximum": .int(most)])
-    }
+    private static func size(_ most: Int64) -> APIParameter { pageSize("How many at most.", to: most) }
 
     private static func stage(_ stages: [RolloutStatus.Stage]) -> APIParameter {
         APIParameter.query(
@@ -72,64 +65,57 @@ extension ControlOperations {
 
     private static let count: JSONValue = ["type": "integer", "minimum": 0]
     private static let seconds: JSONValue = ["type": ["number", "null"]]
-    private static let stageTimes = JSONValue.objectSchema([
-        "t50": seconds, "t95": seconds, "t99": seconds, "last": seconds,
-    ])
+    private static let stageTimes = JSONValue.objectSchema(["t50, t95, t99, last": seconds])
     private static let counts = JSONValue.listSchema(count)
-
-    private static func numbers(_ names: String...) -> JSONValue {
-        .objectSchema(names.reduce(into: [:]) { $0[$1] = count }, required: names)
-    }
 
     private static let groups = JSONValue.listSchema(.recordSchema(["key": text, "count": count]))
 
     private static let herd = JSONValue.objectSchema(
         [
-            "windowMs": count, "pacedOverMs": count, "subscribers": count, "configuredBudget": count, "budget": count,
+            "windowMs, pacedOverMs, subscribers, configuredBudget, budget": count,
             "fetchesPerStream": ["type": ["number", "null"]],
         ], required: ["windowMs", "budget"])
 
-    private static let streams = numbers(
-        "audience", "sent", "received", "receivedUnknown", "backlogged", "left", "joined")
-    private static let clients = JSONValue.objectSchema([
-        "audience": count, "fetched": count, "active": count, "failed": count, "behind": count, "left": count,
-        "lost": count, "unknown": count, "unidentifiedStreams": count,
-        "sampling": .objectSchema(["rate": number, "error": number]),
+    private static let streams = JSONValue.recordSchema([
+        "audience, sent, received, receivedUnknown, backlogged, left, joined": count
     ])
-    private static let times = JSONValue.objectSchema(["sent": stageTimes, "fetched": stageTimes, "active": stageTimes])
+    private static let clients = JSONValue.objectSchema([
+        "audience, fetched, active, failed, behind, left, lost, unknown, unidentifiedStreams": count,
+        "sampling": .objectSchema(["rate, error": number]),
+    ])
+    private static let times = JSONValue.objectSchema(["sent, fetched, active": stageTimes])
 
     static let propagationSchemas: JSONObject = [
         "Propagation": .objectSchema(
             [
-                "versionNumber": text, "previousVersionNumber": text, "announceTime": moment, "ageSeconds": number,
+                "versionNumber, previousVersionNumber": text, "announceTime": moment,
+                "ageSeconds, milliseconds": number,
                 "state": .enumSchema(["SPREADING", "CONVERGED", "SUPERSEDED", "EXPIRED", "NO_AUDIENCE", "LEFT"]),
-                "partial": flag, "counted": flag, "fetchWindowMs": count, "changedKeys": .listSchema(text),
-                "changedKeyCount": count, "streams": streams, "clients": clients, "times": times,
+                "partial, counted": flag, "fetchWindowMs, changedKeyCount": count, "changedKeys": .listSchema(text),
+                "streams": streams, "clients": clients, "times": times,
                 "beforeRestart": .objectSchema(["streams": streams, "clients": clients, "times": times]),
-                "curve": .objectSchema([
-                    "at": .listSchema(number), "sent": counts, "fetched": counts, "active": counts,
-                ]), "fetches": numbers("answers", "errors", "peakPerSecond"), "herd": herd,
-                "polls": numbers("answered"),
-                "release": .recordSchema(["versionNumber": text, "state": text, "percent": number]),
-                "milliseconds": number, "webhooks": numbers("owed", "delivered", "failing"),
+                "curve": .objectSchema(["at": .listSchema(number), "sent, fetched, active": counts]),
+                "fetches": .recordSchema(["answers, errors, peakPerSecond": count]), "herd": herd,
+                "polls": .recordSchema(["answered": count]),
+                "release": .recordSchema(["versionNumber, state": text, "percent": number]),
+                "webhooks": .recordSchema(["owed, delivered, failing": count]),
             ], required: ["versionNumber", "streams", "clients"]),
         "Propagations": .recordSchema(["propagations": .listSchema(.schema("Propagation"))]),
         "Laggards": .recordSchema(
             [
-                "versionNumber": text, "stage": text, "total": count, "groups": groups,
+                "versionNumber, stage": text, "total": count, "groups": groups,
                 "laggards": .listSchema(
                     .objectSchema(
                         [
-                            "client": text, "address": text, "app": text, "sdk": text, "held": text, "active": text,
-                            "behindSince": text, "lastSeen": text, "live": flag,
-                            "state": .enumSchema(["current", "behind", "failed", "unknown", "lost"]), "error": text,
+                            "client, address, app, sdk, held, active, behindSince, lastSeen, error": text, "live": flag,
+                            "state": .enumSchema(["current", "behind", "failed", "unknown", "lost"]),
                         ], required: ["live", "state"])),
             ], optional: ["groups", "laggards"]),
         "Audience": .objectSchema(
             [
-                "streams": count, "polls": count, "webhooks": count, "clients": count, "unidentifiedStreams": count,
-                "clientsSeen": count, "fetchWindowMs": count, "thisNode": numbers("streams", "unidentifiedStreams"),
-                "topics": .listSchema(.objectSchema(["name": text, "streams": count, "polls": count])),
+                "streams, polls, webhooks, clients, unidentifiedStreams, clientsSeen, fetchWindowMs": count,
+                "thisNode": .recordSchema(["streams, unidentifiedStreams": count]),
+                "topics": .listSchema(.objectSchema(["name": text, "streams, polls": count])),
                 "held": .listSchema(.objectSchema(["versionNumber": text, "clients": count])), "apps": groups,
                 "sdks": groups,
             ], required: ["streams", "polls", "clients", "topics"]),

@@ -15,32 +15,23 @@ extension ControlOperations {
                     .query(
                         "state", "Only open ones, which can be approved.",
                         schema: .enumSchema([Proposal.State.open.rawValue])),
-                    .query(
-                        "pageSize", "At most 300; 100 when absent.",
-                        schema: ["type": "integer", "minimum": 1, "maximum": .int(Int64.max)]),
-                    .query(
-                        "pageToken", "The page before's `nextPageToken`.",
-                        schema: ["type": "string", "pattern": "^[1-9][0-9]{0,17}$"]), pretty,
-                ], answers: [.json("The proposals", .schema("Proposals"))], about: template
-            ) { call async throws(GoogleError) in try await call.template().listProposals(call) },
+                    pageSize("At most 300; 100 when absent."),
+                    pageToken, pretty,
+                ], answers: [.json("The proposals", .schema("Proposals"))], .template(TemplateResource.listProposals)),
             operation(
-                "getProposal", "GET", one, tag: "Proposals",
-                summary: "A proposal, with its template while it is open", parameters: [pretty], answers: [proposal],
-                about: template
-            ) { call async throws(GoogleError) in try await call.template().getProposal(call) },
+                "getProposal", "GET", one, tag: "Proposals", summary: "A proposal, with its template while it is open",
+                parameters: [pretty], answers: [proposal], .template(TemplateResource.getProposal)),
             operation(
                 "approveProposal", "POST", one + ":approve", tag: "Proposals",
                 summary: "Publishes a proposal, if the version that it was made over is still current",
                 parameters: [pretty], body: APIBody(anyObject, isRequired: false),
                 answers: [.json("The proposal", .schema("Proposal"), headers: ["ETag"])],
-                errors: [400, 404, 409, 500, 504], action: .publish, about: template
-            ) { call async throws(GoogleError) in try await call.publishableTemplate().approve(call) },
+                errors: [400, 404, 409, 500, 504], action: .publish, .publishing(TemplateResource.approve)),
             operation(
                 "rejectProposal", "POST", one + ":reject", tag: "Proposals",
                 summary: "Ends a proposal; its author may, too", parameters: [pretty],
                 body: APIBody(.objectSchema(["reason": ["type": "string", "maxLength": 1024]]), isRequired: false),
-                answers: [proposal], errors: [400, 404, 500], action: .publish, about: template
-            ) { call async throws(GoogleError) in try await call.template().reject(call) },
+                answers: [proposal], errors: [400, 404, 500], action: .publish, .template(TemplateResource.reject)),
         ]
     }
 
@@ -50,15 +41,13 @@ extension ControlOperations {
     static let proposalSchemas: JSONObject = [
         "Proposal": .objectSchema(
             [
-                "number": text, "state": .enumSchema(Proposal.State.allCases.map(\.rawValue)), "stale": flag,
-                "baseVersion": text, "baseEtag": text, "createTime": moment, "expireTime": moment,
-                "publishTime": moment, "description": text, "urgent": flag, "origin": text,
-                "author": .objectSchema(["principal": text, "name": text, "email": text], required: ["principal"]),
+                "number, baseVersion, baseEtag, description, origin": text,
+                "state": .enumSchema(Proposal.State.allCases.map(\.rawValue)), "stale, urgent": flag,
+                "createTime, expireTime, publishTime": moment,
+                "author": .objectSchema(["principal, name, email": text], required: ["principal"]),
                 "decision": .objectSchema(
-                    [
-                        "principal": text, "name": text, "email": text, "time": moment, "reason": text,
-                        "versionNumber": text,
-                    ], required: ["principal", "time"]), "changedKeys": names, "changedSince": names,
+                    ["principal, name, email, reason, versionNumber": text, "time": moment],
+                    required: ["principal", "time"]), "changedKeys": names, "changedSince": names,
                 "template": .schema("Template"),
             ], required: ["number", "state", "stale", "baseVersion", "baseEtag", "createTime", "author", "changedKeys"]),
         "Proposals": .objectSchema(

@@ -15,45 +15,36 @@ extension ControlOperations {
         ]
         return [
             operation(
-                "getRelease", "GET", path, tag: "Releases",
-                summary: "The newest release, open or not", parameters: [pretty], answers: [release], errors: [404],
-                about: template
-            ) { call async throws(GoogleError) in try await call.template().getRelease(call) },
+                "getRelease", "GET", path, tag: "Releases", summary: "The newest release, open or not",
+                parameters: [pretty], answers: [release], errors: [404], .template(TemplateResource.getRelease)),
             operation(
                 "listReleases", "GET", base + "/remoteConfig/releases", tag: "Releases",
                 summary: "Releases of the template, newest first",
                 parameters: [
-                    .query(
-                        "pageSize", "How many at most; 20 when absent.",
-                        schema: ["type": "integer", "minimum": 1, "maximum": 100]), pretty,
-                ],
-                answers: [
-                    .json(
-                        "The releases",
-                        .recordSchema(["releases": .listSchema(.schema("Release"))]))
-                ], about: template
-            ) { call async throws(GoogleError) in try await call.template().listReleases(call) },
+                    pageSize("How many at most; 20 when absent.", to: 100), pretty,
+                ], answers: [.json("The releases", .recordSchema(["releases": .listSchema(.schema("Release"))]))],
+                .template(TemplateResource.listReleases)),
             operation(
                 "watchRelease", "GET", path + ":watch", tag: "Releases",
                 summary: "Server-sent events: `release` as it changes, then `done`",
                 answers: [APIAnswer("The events", content: [.init("text/event-stream")])], errors: [404],
-                about: template
-            ) { call async throws(GoogleError) in try await call.template().watchRelease(call) },
+                .template(TemplateResource.watchRelease)),
             change(
                 "rollbackRelease", path + ":rollback",
-                "Publishes the content of before as the next version, and tells the clients that were told"
-            ) { call async throws(GoogleError) in try await call.publishableTemplate().rollBackRelease(call) },
+                "Publishes the content of before as the next version, and tells the clients that were told",
+                .publishing(TemplateResource.rollBackRelease)),
         ]
-            + changes.map { change in
-                Self.change(change.id, "\(path):\(change.verb)", change.summary) {
-                    call async throws(GoogleError) in
-                    try await call.publishableTemplate().changeRelease(change.action, call)
-                }
+            + changes.map { id, verb, summary, action in
+                change(
+                    id, "\(path):\(verb)", summary,
+                    .publishing { resource in
+                        { call async throws(GoogleError) in try await resource.changeRelease(action, call) }
+                    })
             }
     }
 
     private static func change(
-        _ id: String, _ path: String, _ summary: String, _ run: @escaping ControlHandler.Run
+        _ id: String, _ path: String, _ summary: String, _ run: ControlHandler.Run
     ) -> ControlOperation {
         operation(
             id, "POST", path, tag: "Releases", summary: summary, parameters: [pretty],
@@ -64,8 +55,7 @@ extension ControlOperations {
                         "reason": ["type": "string", "maxLength": 1024], "percent": number,
                         "alerts": .listSchema(anyObject),
                     ],
-                ], isRequired: false), answers: [release], errors: [400, 404, 409, 500, 503], action: .publish,
-            about: template, run)
+                ], isRequired: false), answers: [release], errors: [400, 404, 409, 500, 503], action: .publish, run)
     }
 
     private static let release = APIAnswer.json("The release", .schema("Release"))
@@ -99,25 +89,22 @@ extension ControlOperations {
     /// Reading of a gate. `value` and `limit` are in percent, but for the gate `prometheus`.
     private static let gate = JSONValue.objectSchema(
         [
-            "name": text, "verdict": .enumSchema(["OK", "TOO_LITTLE", "TRIPPED"]), "value": number, "limit": number,
-            "told": number, "untold": number, "count": integer, "detail": text,
+            "name, detail": text, "verdict": .enumSchema(["OK", "TOO_LITTLE", "TRIPPED"]),
+            "value, limit, told, untold": number, "count": integer,
         ], required: ["name", "verdict"])
 
     /// Clients with an id that listen and were told; absent of a release that ended before the daemon began.
-    private static let clients = JSONValue.recordSchema([
-        "told": integer, "fetched": integer, "failed": integer,
-    ])
+    private static let clients = JSONValue.recordSchema(["told, fetched, failed": integer])
 
     static let releaseSchemas: JSONObject = [
         "Release": .recordSchema(
             [
-                "versionNumber": text, "baseVersionNumber": text,
+                "versionNumber, baseVersionNumber, successorVersionNumber": text,
                 "state": .enumSchema(Release.State.allCases.map(\.rawValue)), "percent": number,
                 "stages": .listSchema(
-                    .objectSchema(
-                        ["percent": number, "reachedAt": moment, "sequence": text], required: ["percent"])),
-                "nextStepAt": moment, "successorVersionNumber": text, "policy": anyObject,
-                "events": .listSchema(anyObject), "clients": clients, "gates": .listSchema(gate),
+                    .objectSchema(["percent": number, "reachedAt": moment, "sequence": text], required: ["percent"])),
+                "nextStepAt": moment, "policy": anyObject, "events": .listSchema(anyObject), "clients": clients,
+                "gates": .listSchema(gate),
             ], optional: ["nextStepAt", "successorVersionNumber", "clients", "gates"])
     ]
 }

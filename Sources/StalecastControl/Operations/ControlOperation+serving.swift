@@ -8,23 +8,19 @@ extension ControlOperations {
         operation(
             "listTopics", "GET", "/v1/projects/{project}/topics", tag: "Topics",
             summary: "The topics bound to a scope of the project, with their subscribers",
-            answers: [.json("The topics", .schema("Topics"))]
-        ) { call async throws(GoogleError) in try await call.listTopics() },
+            answers: [.json("The topics", .schema("Topics"))], .call(Call.listTopics)),
         operation(
             "listMessages", "GET", "/v1/projects/{project}/messages", tag: "Topics",
             summary: "Who sent messages to whom, newest first; the last 300, without their values",
             parameters: [
-                .query(
-                    "pageSize", "At most 300, which is all there are.",
-                    schema: ["type": "integer", "minimum": 1, "maximum": .int(Int64.max)])
-            ], answers: [.json("The messages", .schema("Messages"))]
-        ) { call async throws(GoogleError) in try await call.listMessages() },
+                pageSize("At most 300, which is all there are.")
+            ], answers: [.json("The messages", .schema("Messages"))], .call(Call.listMessages)),
         operation(
             "sendMessage", "POST", "/v1/projects/{project}/messages:send", tag: "Topics",
             summary: "Sends data to the current subscribers of a topic, in the form of FCM's HTTP v1 API",
             parameters: [.flag("validateOnly", "Check, do not send.")], body: APIBody(.schema("SendRequest")),
-            answers: [.json("Sent", .schema("SentMessage"))], errors: [400, 404, 504], action: .publish
-        ) { call async throws(GoogleError) in try await call.sendMessage() },
+            answers: [.json("Sent", .schema("SentMessage"))], errors: [400, 404, 504], action: .publish,
+            .call(Call.sendMessage)),
     ]
 
     static let servingSchemas: JSONObject = [
@@ -52,10 +48,8 @@ extension ControlOperations {
         "Messages": .recordSchema([
             "messages": .listSchema(
                 .recordSchema([
-                    "name": text, "time": moment, "target": text, "keys": .listSchema(text),
-                    "sender": .objectSchema(
-                        ["principal": text, "name": text, "email": text],
-                        required: ["principal"]),
+                    "name, target": text, "time": moment, "keys": .listSchema(text),
+                    "sender": .objectSchema(["principal, name, email": text], required: ["principal"]),
                 ]))
         ]),
         "SentMessage": .recordSchema(["name": text]),

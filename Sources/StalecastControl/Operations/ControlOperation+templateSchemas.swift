@@ -16,9 +16,8 @@ extension ControlOperations {
         ]),
         "Condition": .objectSchema(
             [
-                "name": text,
+                "name, tagColor": text,
                 "expression": ["type": "string", "examples": ["device.os == 'ios' && device.country in ['FR']"]],
-                "tagColor": text,
             ], required: ["name"]),
         "Parameter": .objectSchema([
             "defaultValue": .schema("ParameterValue"),
@@ -30,12 +29,11 @@ extension ControlOperations {
             "valueType": .enumSchema(["PARAMETER_VALUE_TYPE_UNSPECIFIED", "STRING", "BOOLEAN", "NUMBER", "JSON"]),
         ]),
         "ParameterValue": .objectSchema([
-            "value": text, "useInAppDefault": flag, "personalizationValue": anyObject, "rolloutValue": anyObject,
-            "experimentValue": anyObject,
+            "value": text, "useInAppDefault": flag, "personalizationValue, rolloutValue, experimentValue": anyObject,
         ]),
         "Version": .objectSchema([
-            "versionNumber": text, "updateTime": moment, "updateUser": anyObject, "description": text,
-            "updateOrigin": text, "updateType": text, "rollbackSource": text,
+            "versionNumber, description, updateOrigin, updateType, rollbackSource": text, "updateTime": moment,
+            "updateUser": anyObject,
         ]),
         "Versions": .objectSchema(["versions": .listSchema(.schema("Version")), "nextPageToken": text]),
         "VersionChoice": .objectSchema(["versionNumber": wantedVersion]),
@@ -44,11 +42,8 @@ extension ControlOperations {
             required: ["context"]),
         "Explanation": .recordSchema([
             "conditions": .listSchema(
-                .recordSchema([
-                    "name": text, "matched": flag, "reason": text, "tests": .listSchema(anyObject),
-                ])),
-            "parameters": .listSchema(
-                .objectSchema(["name": text, "value": text, "condition": text], required: ["name"])),
+                .recordSchema(["name, reason": text, "matched": flag, "tests": .listSchema(anyObject)])),
+            "parameters": .listSchema(.objectSchema(["name, value, condition": text], required: ["name"])),
             "entries": ["type": "object", "additionalProperties": text],
         ]),
     ]

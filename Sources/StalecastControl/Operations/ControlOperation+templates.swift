@@ -15,10 +15,7 @@ extension ControlOperations {
                 tag: "Templates", summary: "The server template with its conditions as trees, as Admin SDKs load it",
                 parameters: [pretty],
                 answers: [.json("The template", anyObject, headers: ["ETag"], mayHave: unverified)],
-                about: .template(namespace: "firebase-server")
-            ) { call async throws(GoogleError) in
-                try await call.template(namespace: "firebase-server").serverTemplate(call)
-            }
+                about: .template(namespace: "firebase-server"), .template(TemplateResource.serverTemplate))
         ]
 
     private static func templates(under base: String, suffix: String) -> [ControlOperation] {
@@ -39,8 +36,7 @@ extension ControlOperations {
             "getTemplate", "GET", base + "/remoteConfig", tag: "Templates",
             summary: "The current template, or that of a version", parameters: [version, pretty],
             answers: [.json("The template", .schema("Template"), headers: ["ETag"], mayHave: unverified)],
-            about: template
-        ) { call async throws(GoogleError) in try await call.template().get(call) }
+            .template(TemplateResource.get))
     }
 
     private static func publish(_ base: String) -> ControlOperation {
@@ -51,8 +47,8 @@ extension ControlOperations {
                 .header(
                     "If-Match", "The ETag the template was read with, or `*` for any.", schema: etag, isRequired: true),
                 .header(
-                    "X-Stalecast-Urgent", "Clients are asked to fetch at once, whatever the herd window.",
-                    schema: flag), idempotencyKey, user, .flag("validateOnly", "Check, do not publish."),
+                    "X-Stalecast-Urgent", "Clients are asked to fetch at once, whatever the herd window.", schema: flag),
+                idempotencyKey, user, .flag("validateOnly", "Check, do not publish."),
                 .flag("propose", "Keep it for another person to approve; the answer is the proposal."),
                 .query(
                     "publishTime",
@@ -63,8 +59,8 @@ extension ControlOperations {
                 .json(
                     "The template, or the proposal", ["anyOf": [.schema("Template"), .schema("Proposal")]],
                     headers: ["ETag"])
-            ], errors: [400, 404, 409, 413, 422, 429, 500, 504], action: .publish, about: template, takesTemplate: true
-        ) { call async throws(GoogleError) in try await call.publishableTemplate().publish(call) }
+            ], errors: [400, 404, 409, 413, 422, 429, 500, 504], action: .publish, takesTemplate: true,
+            .publishing(TemplateResource.publish))
     }
 
     private static func listVersions(_ base: String) -> ControlOperation {
@@ -72,17 +68,13 @@ extension ControlOperations {
             "listVersions", "GET", base + "/remoteConfig:listVersions", tag: "Templates",
             summary: "Metadata of the versions, newest first",
             parameters: [
-                .query(
-                    "pageSize", "At most 300; 10 when absent.",
-                    schema: ["type": "integer", "minimum": 0, "maximum": .int(Int64.max)]),
-                .query(
-                    "pageToken", "The page before's `nextPageToken`.",
-                    schema: ["type": "string", "pattern": "^[1-9][0-9]{0,17}$"]),
+                pageSize("At most 300; 10 when absent.", from: 0),
+                pageToken,
                 .query("endVersionNumber", "The newest to list.", schema: versionNumber),
                 .query("startTime", "The earliest, inclusive.", schema: moment),
                 .query("endTime", "The latest, exclusive.", schema: moment), pretty,
-            ], answers: [.json("The versions", .schema("Versions"), mayHave: unverified)], about: template
-        ) { call async throws(GoogleError) in try await call.template().listVersions(call) }
+            ], answers: [.json("The versions", .schema("Versions"), mayHave: unverified)],
+            .template(TemplateResource.listVersions))
     }
 
     private static func rollback(_ base: String) -> ControlOperation {
@@ -95,8 +87,7 @@ extension ControlOperations {
                     "The ETag of the version to be replaced; without it, or with `*`, whichever is current.",
                     schema: etag), idempotencyKey, version, user, pretty,
             ], body: APIBody(.schema("VersionChoice"), isRequired: false), answers: [templateAnswer],
-            errors: [400, 404, 422, 500, 504], action: .publish, about: template
-        ) { call async throws(GoogleError) in try await call.publishableTemplate().rollback(call) }
+            errors: [400, 404, 422, 500, 504], action: .publish, .publishing(TemplateResource.rollback))
     }
 
     private static func downloadDefaults(_ base: String) -> ControlOperation {
@@ -113,8 +104,7 @@ extension ControlOperations {
                 APIAnswer(
                     "The file", content: types.map { APIAnswer.Content(String($0)) },
                     headers: ["ETag", "Content-Disposition"], mayHave: unverified)
-            ], about: template
-        ) { call async throws(GoogleError) in try await call.template().downloadDefaults(call) }
+            ], .template(TemplateResource.downloadDefaults))
     }
 
     private static func evaluate(_ base: String) -> ControlOperation {
@@ -123,8 +113,7 @@ extension ControlOperations {
             summary: "Which conditions are true for a context, why, and what it gets", parameters: [pretty],
             body: APIBody(.schema("EvaluateRequest")),
             answers: [.json("The explanation", .schema("Explanation"), headers: ["ETag"], mayHave: unverified)],
-            action: .read, about: template
-        ) { call async throws(GoogleError) in try await call.template().evaluate(call) }
+            action: .read, .template(TemplateResource.evaluate))
     }
 
     // MARK: Parts

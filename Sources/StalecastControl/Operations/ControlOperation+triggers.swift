@@ -15,8 +15,7 @@ extension ControlOperations {
             answers: [
                 .json("At least one source looks", .schema("TriggerAnswer"), status: 202),
                 .json("Nothing to look for: told before, known already, or not about us", .schema("TriggerAnswer")),
-            ], errors: [400, 404, 415], action: .publish, access: .trigger
-        ) { call async throws(GoogleError) in try await call.trigger() }
+            ], errors: [400, 404, 415], action: .publish, access: .trigger, .call(Call.trigger))
     ]
 
     static let triggerSchemas: JSONObject = [

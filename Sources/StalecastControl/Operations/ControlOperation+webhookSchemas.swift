@@ -14,18 +14,15 @@ extension ControlOperations {
             ["webhooks": .listSchema(.schema("Webhook")), "nextPageToken": text], required: ["webhooks"]),
         "WebhookAttempt": .objectSchema(
             [
-                "kind": text, "messageId": text, "namespace": text, "versionNumber": text,
-                "attempt": ["type": "integer", "minimum": 1], "startTime": moment, "outcome": text, "status": integer,
-                "problem": text, "response": text, "phasesMs": ["type": "object", "additionalProperties": number],
-                "nextAttemptTime": moment,
+                "kind, messageId, namespace, versionNumber, outcome, problem, response": text,
+                "attempt": ["type": "integer", "minimum": 1], "startTime, nextAttemptTime": moment, "status": integer,
+                "phasesMs": ["type": "object", "additionalProperties": number],
             ], required: ["kind", "attempt", "startTime", "outcome", "phasesMs"]),
         "WebhookAttempts": .objectSchema(
             ["attempts": .listSchema(.schema("WebhookAttempt")), "nextPageToken": text], required: ["attempts"]),
         "WebhookDeadLetter": .recordSchema(
-            [
-                "id": text, "namespace": text, "versionNumber": text, "reason": text, "attempts": integer,
-                "lastStatus": integer, "moveTime": moment,
-            ], optional: ["lastStatus"]),
+            ["id, namespace, versionNumber, reason": text, "attempts, lastStatus": integer, "moveTime": moment],
+            optional: ["lastStatus"]),
         "WebhookDeadLetters": .objectSchema(
             ["deadLetters": .listSchema(.schema("WebhookDeadLetter")), "nextPageToken": text], required: ["deadLetters"]
         ),

@@ -7,7 +7,16 @@ package typealias ControlOperation = Operation<ControlHandler>
 
 /// Function that serves an operation of the private listener.
 package struct ControlHandler: Sendable {
-    package typealias Run = @Sendable (Call) async throws(GoogleError) -> Answer
+    /// Function that answers. A method of the template is called on that of the path's scope.
+    enum Run: Sendable {
+        case call(@Sendable (Call) -> () async throws(GoogleError) -> Answer)
+        case template(TemplateMethod)
+        /// Refused where the versions come from a source.
+        case publishing(TemplateMethod)
+        case closure(@Sendable (Call) async throws(GoogleError) -> Answer)
+
+        typealias TemplateMethod = @Sendable (TemplateResource) -> (Call) async throws(GoogleError) -> Answer
+    }
 
     /// Callers that are admitted beside principals with a grant.
     package enum Access: Sendable {
@@ -35,6 +44,18 @@ package struct ControlHandler: Sendable {
     /// The body is a template, which may be larger than others.
     let takesTemplate: Bool
     let run: Run
+
+    func serve(_ call: Call) async throws(GoogleError) -> Answer {
+        switch run {
+        case .call(let method): return try await method(call)()
+        case .template(let method):
+            var namespace: String?
+            if case .template(let fixed) = about { namespace = fixed }
+            return try await method(call.template(namespace: namespace))(call)
+        case .publishing(let method): return try await method(call.publishableTemplate())(call)
+        case .closure(let body): return try await body(call)
+        }
+    }
 }
 
 /// Everything this listener serves. A resource adds its lines here and describes them in a file of its own.
@@ -57,24 +78,37 @@ package enum ControlOperations {
     static let number: JSONValue = ["type": "number"]
     static let anyObject: JSONValue = ["type": "object"]
 
-    /// A line. Without an action of its own it is `read` for what is asked with GET, else `manage`.
+    // MARK: Parameters of several lines
+
+    /// - Parameter least: 0 where 0 means the default.
+    static func pageSize(_ words: String, from least: Int = 1, to most: Int64 = .max) -> APIParameter {
+        .query("pageSize", words, schema: ["type": "integer", "minimum": .int(least), "maximum": .int(most)])
+    }
+
+    /// Token that is a number.
+    static let pageToken = APIParameter.query(
+        "pageToken", "The page before's `nextPageToken`.", schema: ["type": "string", "pattern": "^[1-9][0-9]{0,17}$"])
+
+    /// A line. Without an action of its own it is `read` for what is asked with GET, else `manage`. A method of the
+    /// template is about the template.
     static func operation(
         _ id: String, _ method: String, _ path: String, tag: String, summary: String, parameters: [APIParameter] = [],
         body: APIBody? = nil, answers: [APIAnswer], errors: [Int] = [400, 404], action: AccessAction? = nil,
         access: ControlHandler.Access = .granted, about: ControlHandler.About? = nil, takesTemplate: Bool = false,
-        _ run: @escaping ControlHandler.Run
+        _ run: ControlHandler.Run
     ) -> ControlOperation {
         var document = APIOperation(
             id, method, PathTemplate(stringLiteral: path), tag: tag, summary: summary, parameters: parameters,
-            body: body,
-            answers: answers, errors: errors, needsToken: access != .anyone,
+            body: body, answers: answers, errors: errors, needsToken: access != .anyone,
             action: access == .anyone ? nil : action ?? (method == "GET" ? .read : .manage))
         if !document.isAnsweredByEdges { document.errors.append(421) }
-        let isOfProject = document.path.names.contains("project")
+        let usual: ControlHandler.About =
+            switch run {
+            case .template, .publishing: template
+            default: document.path.names.contains("project") ? .project : .daemon
+            }
         return Operation(
             document,
-            handler: ControlHandler(
-                access: access, about: about ?? (isOfProject ? .project : .daemon), takesTemplate: takesTemplate,
-                run: run))
+            handler: ControlHandler(access: access, about: about ?? usual, takesTemplate: takesTemplate, run: run))
     }
 }

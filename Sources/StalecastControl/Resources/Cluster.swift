@@ -1,23 +1,11 @@
 import StalecastAccess
 import StalecastHTTP
+package import StalecastRecords
 package import StalecastStore
 package import StalecastWire
 
 /// Questions to, and actions of, a node of a cluster.
 package struct ClusterService: Sendable {
-    /// Reason why the log refused a request, or did not answer it.
-    package struct Failure: Error, CustomStringConvertible {
-        package let description: String
-        /// Whether the change may have been made, or may be made later.
-        let isUnknown: Bool
-
-        package init(description: String, isUnknown: Bool) {
-            self.description = description
-            self.isUnknown = isUnknown
-        }
-    }
-
-    /// Outcome of a publish.
     package enum Outcome: Sendable {
         case committed(MadeVersion)
         case pending, notCommitted, unknown
@@ -40,8 +28,8 @@ package struct ClusterService: Sendable {
     /// nil where answers from the copy are what was asked for (`cluster.fetch: local`), and at an edge while the log has
     /// confirmed it lately.
     let copyAge: @Sendable () async -> CopyAge?
-    let newEpoch: @Sendable () async throws(Failure) -> JSONValue
-    let upgrade: @Sendable () async throws(Failure) -> JSONValue
+    let newEpoch: @Sendable () async throws(LogError) -> JSONValue
+    let upgrade: @Sendable () async throws(LogError) -> JSONValue
     let outcome: @Sendable (String) async throws(StoreError) -> Outcome
     /// Addresses of the Controls that take changes, as far as they are known; nil where this one does.
     let changesAt: (@Sendable () -> [String])?
@@ -50,8 +38,8 @@ package struct ClusterService: Sendable {
         status: @escaping @Sendable () async -> JSONValue,
         copyAge: @escaping @Sendable () async -> CopyAge?,
         changesAt: (@Sendable () -> [String])? = nil,
-        newEpoch: @escaping @Sendable () async throws(Failure) -> JSONValue,
-        upgrade: @escaping @Sendable () async throws(Failure) -> JSONValue,
+        newEpoch: @escaping @Sendable () async throws(LogError) -> JSONValue,
+        upgrade: @escaping @Sendable () async throws(LogError) -> JSONValue,
         outcome: @escaping @Sendable (String) async throws(StoreError) -> Outcome
     ) {
         (self.status, self.copyAge, self.newEpoch) = (status, copyAge, newEpoch)
@@ -81,25 +69,15 @@ extension Call {
     }
 
     func clusterStatus() async throws(GoogleError) -> Answer {
-        let cluster = try cluster()
-        return Answer(await cluster.status())
+        Answer(try await cluster().status())
     }
 
-    func changeCluster(
-        _ change: (ClusterService) async throws(ClusterService.Failure) -> JSONValue
-    ) async throws(GoogleError) -> Answer {
-        let cluster = try cluster()
-        do throws(ClusterService.Failure) { return Answer(try await change(cluster)) } catch {
-            if error.isUnknown {
-                throw GoogleError(
-                    504, "DEADLINE_EXCEEDED",
-                    "The log of the cluster did not say whether it took it; look at `stalecast cluster status`: "
-                        + error.description
-                ).with(detail: OutcomeMapping.outcome("CHANGE_PENDING", "unknown"))
-            }
-            throw GoogleError(503, "UNAVAILABLE", "The log of the cluster did not take it: \(error.description)")
-                .with("Retry-After", "5").with(detail: OutcomeMapping.outcome("LOG_UNAVAILABLE", "not_committed"))
-        }
+    func renewEpoch() async throws(GoogleError) -> Answer { try await change(cluster().newEpoch) }
+
+    func upgradeCluster() async throws(GoogleError) -> Answer { try await change(cluster().upgrade) }
+
+    private func change(_ change: () async throws(LogError) -> JSONValue) async throws(GoogleError) -> Answer {
+        do throws(LogError) { return Answer(try await change()) } catch { throw GoogleError(error) }
     }
 
     /// Outcome of a publish whose answer was 504; also good for what was answered at once.
@@ -128,71 +106,71 @@ extension ControlOperations {
     static let cluster: [ControlOperation] = [
         operation(
             "clusterStatus", "GET", "/v1/cluster", tag: "Cluster", summary: "This node, its log, and etcd's members",
-            answers: [.json("The cluster as this node sees it", .schema("Cluster"))], errors: [404]
-        ) { call async throws(GoogleError) in try await call.clusterStatus() },
+            answers: [.json("The cluster as this node sees it", .schema("Cluster"))], errors: [404],
+            .call(Call.clusterStatus)),
         operation(
             "newEpoch", "POST", "/v1/cluster:newEpoch", tag: "Cluster",
             summary: "Begins another history with the log as it is; nodes take it over, clients are reset",
             body: APIBody(anyObject, isRequired: false),
-            answers: [.json("The log's rules", .schema("LogMetadata"))], errors: [404, 503, 504], action: .operate
-        ) { call async throws(GoogleError) in
-            try await call.changeCluster { service async throws(ClusterService.Failure) in try await service.newEpoch()
-            }
-        },
+            answers: [.json("The log's rules", .schema("LogMetadata"))], errors: [404, 503, 504], action: .operate,
+            .call(Call.renewEpoch)),
         operation(
             "upgradeCluster", "POST", "/v1/cluster:upgrade", tag: "Cluster",
             summary: "Lets nodes write what this format has; older programs take no part any more",
             body: APIBody(anyObject, isRequired: false),
-            answers: [.json("The log's rules", .schema("LogMetadata"))], errors: [404, 503, 504], action: .operate
-        ) { call async throws(GoogleError) in
-            try await call.changeCluster { service async throws(ClusterService.Failure) in try await service.upgrade() }
-        },
+            answers: [.json("The log's rules", .schema("LogMetadata"))], errors: [404, 503, 504], action: .operate,
+            .call(Call.upgradeCluster)),
         operation(
             "publishOutcome", "GET", "/v1/projects/{project}/publishes/{publish}", tag: "Cluster",
             summary: "What became of a publish, by the identity that its 504 named",
-            answers: [.json("Its outcome", .schema("PublishOutcome"))], errors: [404, 503]
-        ) { call async throws(GoogleError) in try await call.publishOutcome() },
+            answers: [.json("Its outcome", .schema("PublishOutcome"))], errors: [404, 503], .call(Call.publishOutcome)),
     ]
 
     static let clusterSchemas: JSONObject = [
         "Cluster": .recordSchema(
             [
-                "name": text, "node": text, "epoch": text, "head": text, "logHead": text, "publishId": text,
-                "ready": flag, "whole": flag, "unverifiedSeconds": number, "problem": text, "advertise": text,
-                "role": .enumSchema(["edge"]),
-                "charter": .recordSchema([
-                    "format": integer, "minimumVersion": integer, "prunedBelow": text, "frozen": flag,
-                ]),
+                "name, node, epoch, head, logHead, publishId, problem, advertise": text, "ready, whole": flag,
+                "unverifiedSeconds": number, "role": .enumSchema(["edge"]),
+                "charter": .recordSchema(["format, minimumVersion": integer, "prunedBelow": text, "frozen": flag]),
                 "etcd": .listSchema(
                     .objectSchema(
-                        [
-                            "endpoint": text, "version": text, "isLeader": flag, "databaseBytes": integer,
-                            "finding": text, "error": text,
-                        ], required: ["endpoint"])),
+                        ["endpoint, version, finding, error": text, "isLeader": flag, "databaseBytes": integer],
+                        required: ["endpoint"])),
                 "nodes": .listSchema(
                     .recordSchema(
                         [
-                            "id": text, "version": text, "head": text, "configurationHash": text,
-                            "differs": .listSchema(text), "subscribers": integer, "advertise": text,
-                            "role": .enumSchema(["edge"]), "etcdDelaySeconds": number, "unverifiedSeconds": integer,
+                            "id, version, head, configurationHash, advertise": text, "differs": .listSchema(text),
+                            "subscribers, unverifiedSeconds": integer, "role": .enumSchema(["edge"]),
+                            "etcdDelaySeconds": number,
                         ], optional: ["differs", "advertise", "role", "etcdDelaySeconds", "unverifiedSeconds"])),
                 "gone": .listSchema(
                     .recordSchema(
-                        [
-                            "id": text, "head": text, "goneSeconds": integer, "advertise": text,
-                            "role": .enumSchema(["edge"]),
-                        ], optional: ["advertise", "role"])),
+                        ["id, head, advertise": text, "goneSeconds": integer, "role": .enumSchema(["edge"])],
+                        optional: ["advertise", "role"])),
             ], optional: ["publishId", "problem", "advertise", "role", "charter"]),
         "LogMetadata": .recordSchema(["epoch": text, "minimumVersion": integer]),
         "PublishOutcome": .objectSchema(
             [
-                "publishId": text, "state": .enumSchema(["COMMITTED", "PENDING", "NOT_COMMITTED"]), "namespace": text,
-                "versionNumber": text, "version": .schema("Version"), "etag": text,
+                "publishId, namespace, versionNumber, etag": text,
+                "state": .enumSchema(["COMMITTED", "PENDING", "NOT_COMMITTED"]), "version": .schema("Version"),
             ], required: ["publishId", "state"]),
     ]
 }
 
 extension GoogleError {
+    /// A log's answer to a change of its rules, as the API says it.
+    package init(_ error: LogError) {
+        if case .unknown(let sentence) = error {
+            self = GoogleError(
+                504, "DEADLINE_EXCEEDED",
+                "The log of the cluster did not say whether it took it; look at `stalecast cluster status`: " + sentence
+            ).with(detail: OutcomeMapping.outcome("CHANGE_PENDING", "unknown"))
+        } else {
+            self = GoogleError(503, "UNAVAILABLE", "The log of the cluster did not take it: \(error.description)")
+                .with("Retry-After", "5").with(detail: OutcomeMapping.outcome("LOG_UNAVAILABLE", "not_committed"))
+        }
+    }
+
     fileprivate static let copyIsTooOld = GoogleError(
         503, "UNAVAILABLE",
         "This node cannot ask the cluster's log, and its copy is older than cluster.maxUnverified allows. Ask another node, "

@@ -2,6 +2,12 @@ import StalecastHTTP
 import StalecastWire
 
 extension Call {
+    func status() async -> Answer { Answer(await control.reports.status()) }
+
+    func timeline() async -> Answer { Answer(await control.reports.timeline()) }
+
+    func openAPI() -> Answer { Answer(ControlDocument.json(version: control.configuration.version)) }
+
     func metrics() async -> Answer {
         Answer(
             contentType: "text/plain; version=0.0.4; charset=utf-8", body: Array(await control.reports.metrics().utf8))
@@ -11,11 +17,14 @@ extension Call {
 
     func readiness() async -> Answer {
         let reasons = await control.reports.readiness().map(shown)
-        var body: JSONObject = ["ready": .bool(reasons.isEmpty)]
-        if !reasons.isEmpty { body["reasons"] = .array(reasons.map(JSONValue.string)) }
         let degraded = control.reports.degraded().map(shown)
-        if !degraded.isEmpty { body["degraded"] = .array(degraded.map(JSONValue.string)) }
-        return Answer(status: reasons.isEmpty ? 200 : 503, .object(body))
+        return Answer(
+            status: reasons.isEmpty ? 200 : 503,
+            [
+                "ready": .bool(reasons.isEmpty),
+                "reasons": reasons.isEmpty ? nil : .array(reasons.map(JSONValue.string)),
+                "degraded": degraded.isEmpty ? nil : .array(degraded.map(JSONValue.string)),
+            ])
     }
 
     /// A reason as the caller may see it: behind the colon of the sentence are addresses and paths, which are not for

@@ -233,12 +233,8 @@ extension ClusterParts {
             status: { [self] in await json() },
             copyAge: { [self] in await statedAge() },
             changesAt: changesAt,
-            newEpoch: { [self] () async throws(ClusterService.Failure) in
-                try await changed { () async throws(LogError) in try await node.renewEpoch() }
-            },
-            upgrade: { [self] () async throws(ClusterService.Failure) in
-                try await changed { () async throws(LogError) in try await node.upgrade() }
-            },
+            newEpoch: { [node] () async throws(LogError) in try await node.renewEpoch().answer },
+            upgrade: { [node] () async throws(LogError) in try await node.upgrade().answer },
             outcome: { [self] publish async throws(StoreError) in
                 guard let publish = PublishID(publish) else { return .unknown }
                 return switch try await node.outcome(of: publish) {
@@ -249,21 +245,12 @@ extension ClusterParts {
                 }
             })
     }
+}
 
-    private func changed(
-        _ body: () async throws(LogError) -> LogMetadata
-    ) async throws(ClusterService.Failure) -> JSONValue {
-        do throws(LogError) {
-            let logMetadata = try await body()
-            return [
-                "epoch": .string(logMetadata.epoch.description), "minimumVersion": .int(logMetadata.minimumVersion),
-            ]
-        } catch {
-            if case .unknown(let sentence) = error {
-                throw ClusterService.Failure(description: sentence, isUnknown: true)
-            }
-            throw ClusterService.Failure(description: error.description, isUnknown: false)
-        }
+extension LogMetadata {
+    /// Answer to a change of it.
+    fileprivate var answer: JSONValue {
+        ["epoch": .string(epoch.description), "minimumVersion": .int(minimumVersion)]
     }
 }
 

@@ -9,7 +9,6 @@ package import StalecastWire
 /// A store of its own that becomes the beginning of a cluster: its versions, numbers and epoch go on, and clients
 /// resume with the cursors they have.
 package struct Migration: Sendable {
-    /// Report of what was done.
     package struct Report: Sendable {
         package let versions: Int
         package let epoch: Epoch

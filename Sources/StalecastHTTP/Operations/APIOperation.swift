@@ -134,16 +134,27 @@ extension JSONValue {
     package static func schema(_ name: String) -> JSONValue { ["$ref": .string("#/components/schemas/\(name)")] }
     package static func listSchema(_ element: JSONValue) -> JSONValue { ["type": "array", "items": element] }
     /// An object with those members, which may have others.
+    ///
+    /// - Parameter properties: a key may name several members that have one schema, separated by a comma and a space.
     package static func objectSchema(_ properties: JSONObject, required: [String] = []) -> JSONValue {
-        var schema: JSONObject = ["type": "object", "properties": .object(properties)]
+        var schema: JSONObject = ["type": "object", "properties": .object(properties.split)]
         if !required.isEmpty { schema["required"] = .array(required.map(JSONValue.string)) }
         return .object(schema)
     }
     /// An object that has all of those members but for `optional`, which may be left out. It may have others.
     package static func recordSchema(_ properties: JSONObject, optional: Set<String> = []) -> JSONValue {
-        objectSchema(properties, required: properties.keys.filter { !optional.contains($0) })
+        objectSchema(properties, required: properties.split.keys.filter { !optional.contains($0) })
     }
     package static func enumSchema(_ words: some Sequence<String>) -> JSONValue {
         ["type": "string", "enum": .array(words.map(JSONValue.string))]
+    }
+}
+
+extension JSONObject {
+    /// A member for each name of each key.
+    fileprivate var split: JSONObject {
+        members.reduce(into: JSONObject()) { object, member in
+            for name in member.key.split(separator: ", ") { object[String(name)] = member.value }
+        }
     }
 }
