@@ -8,7 +8,6 @@ import StalecastWire
 package struct Call: Sendable {
     let control: Control
     let head: RequestHead
-    /// Values of the path's names.
     let names: PathValues
     /// nil is a stranger, where strangers may call.
     let principal: Principal?
@@ -27,7 +26,6 @@ package struct Call: Sendable {
         query = QueryParameters(head.query)
     }
 
-    /// The first field of that name.
     subscript(field name: String) -> String? { head.headers.first(name: name) }
 
     /// The field `If-Match`; nil where there is none.

@@ -28,7 +28,6 @@ package final class ControlCapacity: Sendable {
 
     package init(_ most: Int) { self.most = Atomic(max(1, most)) }
 
-    /// The cap.
     package var limit: Int { most.load(ordering: .relaxed) }
 
     /// Changes the cap. Connections above it that ask nothing are closed; those that are served finish.

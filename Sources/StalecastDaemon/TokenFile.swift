@@ -1,5 +1,6 @@
 import Foundation
 package import StalecastAccess
+import StalecastControl
 import StalecastWire
 
 /// The bearer token of Control: 32 random bytes, kept as a hash. Its plain text is written once, at first start, to
@@ -108,23 +109,13 @@ extension String {
     ///
     /// - Parameter mode: of the file; its group may be let in where others may know what it holds.
     func writePrivately(to path: String, mode: Int = 0o600) throws(StartError) {
+        // The number keeps two processes of one directory apart: `token rotate` runs beside the daemon.
         let temporary = "\(path).\(ProcessInfo.processInfo.processIdentifier).new"
-        // Left behind by a process of the same number.
-        unlink(temporary)
-        let file = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard file >= 0 else { throw Self.unwritable(path, errno) }
-        let text = Array(utf8)
-        let written = text.withUnsafeBytes { DescriptorBytes.write($0, to: file) }
-        // Root writes for the service's user, who owns the directory and must be able to read the file.
-        let isWritten =
-            written == text.count && fchmod(file, mode_t(mode)) == 0
-            && Self.giveToOwner(of: (path as NSString).deletingLastPathComponent, file)
-        let code = errno
-        close(file)
-        if isWritten, rename(temporary, path) == 0 { return }
-        let failure = Self.unwritable(path, isWritten ? errno : code)
-        unlink(temporary)
-        throw failure
+        let code = WholeFile.replace(path, with: Array(utf8), through: temporary) { file in
+            // Root writes for the service's user, who owns the directory and must be able to read the file.
+            fchmod(file, mode_t(mode)) == 0 && Self.giveToOwner(of: (path as NSString).deletingLastPathComponent, file)
+        }
+        if code != 0 { throw StartError("\(path) cannot be written: \(String(cString: strerror(code)))") }
     }
 
     /// Gives a file that root made to the owner of its directory; does nothing for other users.
@@ -132,9 +123,5 @@ extension String {
         guard geteuid() == 0 else { return true }
         var facts = stat()
         return stat(directory.isEmpty ? "." : directory, &facts) == 0 && fchown(file, facts.st_uid, facts.st_gid) == 0
-    }
-
-    private static func unwritable(_ path: String, _ code: Int32) -> StartError {
-        StartError("\(path) cannot be written: \(String(cString: strerror(code)))")
     }
 }

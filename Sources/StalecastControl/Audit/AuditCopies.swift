@@ -183,16 +183,3 @@ extension AuditLog {
         return found
     }
 }
-
-extension AuditFiles {
-    /// The last bytes of a file, at most `count`; none of one that cannot be read.
-    fileprivate static func tail(of path: String, _ count: Int) -> [UInt8] {
-        let file = open(path, O_RDONLY | O_CLOEXEC)
-        guard file >= 0 else { return [] }
-        defer { close(file) }
-        let start = max(0, lseek(file, 0, SEEK_END) - off_t(count))
-        return [UInt8](unsafeUninitializedCapacity: count) { buffer, used in
-            used = max(0, pread(file, buffer.baseAddress, count, start))
-        }
-    }
-}

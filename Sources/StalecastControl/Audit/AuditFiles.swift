@@ -35,6 +35,22 @@ package enum AuditFiles {
         former(in: directory) + (access("\(directory)/\(current)", F_OK) == 0 ? [current] : [])
     }
 
+    /// The last bytes of a file, at most `count`; none of one that cannot be read.
+    static func tail(of path: String, _ count: Int) -> [UInt8] {
+        let file = open(path, O_RDONLY | O_CLOEXEC)
+        guard file >= 0 else { return [] }
+        defer { close(file) }
+        return tail(of: file, count)
+    }
+
+    static func tail(of file: Int32, _ count: Int) -> [UInt8] {
+        let size = max(0, Int(lseek(file, 0, SEEK_END)))
+        let length = min(size, count)
+        return [UInt8](unsafeUninitializedCapacity: length) { buffer, used in
+            used = max(0, pread(file, buffer.baseAddress, length, off_t(size - length)))
+        }
+    }
+
     /// Identity that stays when a file is renamed; nil when there is none.
     package static func identity(_ path: String) -> FileIdentity? {
         var status = stat()

@@ -11,7 +11,6 @@ import Synchronization
 ///
 /// A file that is full is renamed (see ``AuditFiles``) and the chain goes on in another one, whose first line says so.
 package final class AuditLog: Sendable {
-    /// Limits of what is kept.
     package struct Limits: Sendable, Equatable {
         /// Size from which another file is begun. Default 64 MiB, some 200,000 changes.
         package var maxBytes = 64 << 20
@@ -140,16 +139,13 @@ package final class AuditLog: Sendable {
         let size = lseek(file, 0, SEEK_END)
         guard size > 0 else { return Resumed() }
         var chain = AuditChain()
-        var tail = [UInt8](repeating: 0, count: min(Int(size), tailBytes))
-        let start = size - off_t(tail.count)
-        let count = tail.withUnsafeMutableBytes { pread(file, $0.baseAddress, $0.count, start) }
-        tail.removeLast(tail.count - max(0, count))
+        let tail = AuditFiles.tail(of: file, tailBytes)
         let hasLineFeed = tail.last == 0x0A
         var lines = tail.split(separator: 0x0A, omittingEmptySubsequences: false).map(Array.init)
         if hasLineFeed { lines.removeLast() }
         // What follows the last whole line is the beginning of others.
         guard let last = lines.lastIndex(where: { JSONValue.ifValid($0)?["seq"] != nil }) else {
-            if start == 0 {
+            if size <= tailBytes {
                 for line in lines { chain.resume(afterTorn: line) }
                 return Resumed(chain: chain, isTorn: true)
             }
@@ -250,15 +246,10 @@ package final class AuditLog: Sendable {
         }
         // Between the two renames there is no file of that name; a process that ends there goes on from the former.
         let hasRoom = Self.hasRoom(file)
-        guard hasRoom, fsync(state.file) == 0, rename(path, "\(directory)/\(former)") == 0 else {
+        let isFormer = hasRoom && fsync(state.file) == 0 && rename(path, "\(directory)/\(former)") == 0
+        guard isFormer, rename(next, path) == 0 else {
             state.rotationProblem = hasRoom ? String(cString: strerror(errno)) : "there is no room for another file"
-            close(file)
-            unlink(next)
-            return
-        }
-        guard rename(next, path) == 0 else {
-            state.rotationProblem = String(cString: strerror(errno))
-            rename("\(directory)/\(former)", path)
+            if isFormer { rename("\(directory)/\(former)", path) }
             close(file)
             unlink(next)
             return

@@ -28,14 +28,8 @@ package struct AuditMark: Sendable, Equatable {
 
     /// Replaces the mark of a directory. One that cannot be written leaves the former, which is lower and does no harm.
     func write(in directory: String) {
-        let (path, next) = ("\(directory)/\(Self.name)", "\(directory)/\(Self.name).next")
-        unlink(next)
-        let file = open(next, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        guard file >= 0 else { return }
-        let text = Array("\(count) \(hash)\n".utf8)
-        let isWhole = text.withUnsafeBytes { DescriptorBytes.write($0, to: file) } == text.count
-        close(file)
-        if !isWhole || rename(next, path) != 0 { unlink(next) }
+        let path = "\(directory)/\(Self.name)"
+        _ = WholeFile.replace(path, with: Array("\(count) \(hash)\n".utf8), through: path + ".next")
     }
 
     /// Difference between a log that ends so and the one that was marked; nil when they may be the same.

@@ -91,11 +91,7 @@ extension ControlOperation {
 extension Call {
     /// The caller's `X-Request-Id`, when it is a plain word of up to 64 characters, or one of our own.
     var requestID: String {
-        if let given = self[field: "x-request-id"], (1...64).contains(given.utf8.count),
-            given.utf8.allSatisfy({ $0.isASCIIAlphanumeric || "-_.".utf8.contains($0) })
-        {
-            return given
-        }
+        if let given = self[field: "x-request-id"], given.isWord(1...64, and: "-_.") { return given }
         return String(lastRequestID.wrappingAdd(0x9E37_79B9_7F4A_7C15, ordering: .relaxed).newValue, radix: 16)
     }
 }

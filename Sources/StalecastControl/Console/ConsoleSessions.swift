@@ -175,7 +175,6 @@ package final class ConsoleSessions: Sendable {
 
     // MARK: Guessing
 
-    /// Whether an address may try to sign in.
     package func mayTry(_ address: String) -> Bool {
         let now = clock()
         return state.withLock { $0.wrong.hasRoom(for: address, below: Self.wrongPerMinute, at: now) }

@@ -110,20 +110,10 @@ package final class SessionFile: Sendable {
     private func replace(_ sessions: [SecretDigest: StoredSession]) {
         var object: JSONObject = [:]
         for (digest, stored) in sessions { object[digest.hexadecimal] = stored.json.map(JSONValue.object) }
-        let next = "\(path).next"
-        unlink(next)
-        let bytes = JSONValue.object(object).encoded()
-        let file = open(next, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
-        let written = file < 0 ? -1 : bytes.withUnsafeBytes { DescriptorBytes.write($0, to: file) }
-        var isWritten = written == bytes.count
-        var error = errno
-        if file >= 0 { close(file) }
-        if isWritten && rename(next, path) != 0 { (isWritten, error) = (false, errno) }
-        if !isWritten {
-            unlink(next)
-            unlink(path)
-        }
-        let isNew = hasFailed.exchange(!isWritten, ordering: .relaxed) == isWritten
-        if !isWritten && isNew { report("\(path): \(String(cString: strerror(error)))") }
+        let error = WholeFile.replace(path, with: JSONValue.object(object).encoded(), through: path + ".next")
+        let wasFailing = hasFailed.exchange(error != 0, ordering: .relaxed)
+        if error == 0 { return }
+        unlink(path)
+        if !wasFailing { report("\(path): \(String(cString: strerror(error)))") }
     }
 }

@@ -13,7 +13,6 @@ final class SignInFlows: Sendable {
     /// Sign-ins that are remembered as used; the oldest is forgotten, and then the issuer alone refuses its code.
     private static let mostUsed = 4096
 
-    /// One sign-in.
     struct Flow: Sendable {
         /// The issuer's configured name.
         let issuer: String

@@ -10,16 +10,10 @@ extension Call {
 
     func createKey() async throws(GoogleError) -> Answer {
         let settings = try JSONBody.parse(body)
-        let template = try Self.template(settings)
-        let (made, key) = Self.new(template.kind) { made in
-            var key = template
-            key.secrets = [.init(made.digest)]
-            key.createdAt = .now()
-            return AccessKey(
-                id: made.id, kind: key.kind, name: key.name, grants: key.grants, secrets: key.secrets,
-                createdAt: key.createdAt, notBefore: key.notBefore, expiresAt: key.expiresAt)
-        }
-        let access = control.access
+        var new = try Self.template(settings)
+        let made = Self.made(new.kind)
+        (new.id, new.secrets, new.createdAt) = (made.id, [.init(made.digest)], .now())
+        let (key, access) = (new, control.access)
         let quota = KeyQuota(most: control.configuration.maxKeys, isShared: control.keys.isShared)
         let stored = try await control.keys.change {
             quota.outgoing(of: access.storedKeys, at: .now()) == nil ? nil : key
@@ -41,7 +35,7 @@ extension Call {
     func rotateKey() async throws(GoogleError) -> Answer {
         let before = try storedKey()
         let overlap = try overlap()
-        let (made, id, access) = (Self.new(before.kind, id: before.id) { $0 }.made, before.id, control.access)
+        let (made, id, access) = (Self.made(before.kind, id: before.id), before.id, control.access)
         let key = try await change {
             guard var key = access.key(id)?.key, key.revokedAt == nil else { return nil }
             key.rotate(to: made.digest, at: .now(), overlap: overlap)
@@ -69,13 +63,9 @@ extension Call {
         try await control.keys.change(make) { [] }
     }
 
-    /// A new text, and what is to be kept of it.
-    private static func new<Key>(
-        _ kind: APIKey.Kind, id: String? = nil, _ keep: (APIKey) -> Key
-    ) -> (made: APIKey, key: Key) {
+    private static func made(_ kind: APIKey.Kind, id: String? = nil) -> APIKey {
         var random = SystemRandomNumberGenerator()
-        let made = APIKey(kind, id: id, using: &random)
-        return (made, keep(made))
+        return APIKey(kind, id: id, using: &random)
     }
 
     /// The path's key, which is not of the configuration.

@@ -30,19 +30,19 @@ package struct PropagationGoal: Sendable, Hashable {
     /// - Parameters:
     ///   - isNewest: no newer version was announced.
     ///   - waited: since the client began to wait.
-    package func verdict(on rolloutStatus: RolloutStatus, isNewest: Bool, waited: Duration) -> Reason? {
-        let (count, expected) = rolloutStatus.share(of: stage)
-        let audience = stage.isOfClients ? rolloutStatus.clients.audience : rolloutStatus.streams.streams
+    package func verdict(on status: RolloutStatus, isNewest: Bool, waited: Duration) -> Reason? {
+        let (count, expected) = status.share(of: stage)
+        let audience = stage.isOfClients ? status.clients.audience : status.streams.streams
         // Until all loops have told, an empty audience means nothing.
-        if rolloutStatus.isCounted {
+        if status.isCounted {
             if audience < minClients || (expected == 0 && audience > 0) { return .noAudience }
             // Clients with a newer version count as having this one: once there is one, their count says nothing of it.
             // The state is of fetches.
-            let isExact = isNewest || !stage.isOfClients || stage == .fetched && rolloutStatus.state.isDone
+            let isExact = isNewest || !stage.isOfClients || stage == .fetched && status.state.isDone
             if isExact, Double(count) >= target * Double(expected) - 1e-9 { return .reached }
         }
         if !isNewest { return .superseded }
-        let limit = timeout ?? .milliseconds(60_000 + rolloutStatus.fetches.windowMs)
+        let limit = timeout ?? .milliseconds(60_000 + status.fetches.windowMs)
         return waited >= limit ? .timeout : nil
     }
 }
@@ -63,16 +63,16 @@ extension Call {
                 control: control, scope: resource.scope, stored: stored, version: found.version, goal: try goal(found)))
     }
 
-    private func goal(_ rolloutStatus: RolloutStatus) throws(GoogleError) -> PropagationGoal {
+    private func goal(_ status: RolloutStatus) throws(GoogleError) -> PropagationGoal {
         let asked = try choice("stage", among: RolloutStatus.Stage.allCases)
-        if let asked, asked.isOfClients, rolloutStatus.isMostlyAnonymous {
+        if let asked, asked.isOfClients, status.isMostlyAnonymous {
             throw .invalidField(
                 "stage",
-                "\(rolloutStatus.clients.unidentifiedStreams) of \(rolloutStatus.streams.streams) streams do not say "
+                "\(status.clients.unidentifiedStreams) of \(status.streams.streams) streams do not say "
                     + "whose they are, so \(asked.rawValue) cannot be counted: wait for stage=sent, or let clients "
                     + "send client=")
         }
-        let stage = asked ?? (rolloutStatus.isMostlyAnonymous || rolloutStatus.clients.audience == 0 ? .sent : .fetched)
+        let stage = asked ?? (status.isMostlyAnonymous || status.clients.audience == 0 ? .sent : .fetched)
         let least = try query.integer("minClients") ?? 0
         guard least >= 0 else { throw .invalidField("minClients", "minClients must not be negative") }
         return PropagationGoal(
@@ -112,42 +112,41 @@ struct PropagationWatch: Sendable {
     var goal: PropagationGoal?
 
     func look(after waited: Duration) async -> Watcher.Sight {
-        let rolloutStatus = await control.propagation(of: scope, version) ?? stored
-        if let rolloutStatus, let goal, let reason = verdict(rolloutStatus, goal, waited) {
-            return .end(done(rolloutStatus, goal, reason))
+        let status = await control.propagation(of: scope, version) ?? stored
+        if let status, let goal, let reason = verdict(status, goal, waited) {
+            return .end(done(status, goal, reason))
         }
-        let (json, key) = described(rolloutStatus)
+        let (json, key) = described(status)
         return .news(SSEEncoder.event("progress", data: json.encoded(.wire)), key: key)
     }
 
     /// JSON of an event, and the part of it whose change is news.
-    private func described(_ rolloutStatus: RolloutStatus?) -> (json: JSONValue, key: JSONValue) {
-        var object = rolloutStatus?.json(hasCurve: goal == nil) ?? RolloutStatus.nothing
+    private func described(_ status: RolloutStatus?) -> (json: JSONValue, key: JSONValue) {
+        var object = status?.json(hasCurve: goal == nil) ?? RolloutStatus.nothing
         let json = JSONValue.object(object)
         object["ageSeconds"] = nil
         object["curve"] = nil
         return (json, .object(object))
     }
 
-    private func verdict(_ rolloutStatus: RolloutStatus, _ goal: PropagationGoal, _ waited: Duration) -> PropagationGoal
-        .Reason?
-    {
+    private func verdict(
+        _ status: RolloutStatus, _ goal: PropagationGoal, _ waited: Duration
+    ) -> PropagationGoal.Reason? {
         let newest =
             control.hub.propagation.propagation(of: scope)?.version ?? control.store.currentTemplates[scope]?.version
-        return goal.verdict(on: rolloutStatus, isNewest: newest == rolloutStatus.version, waited: waited)
+        return goal.verdict(on: status, isNewest: newest == status.version, waited: waited)
     }
 
-    private func done(_ rolloutStatus: RolloutStatus, _ goal: PropagationGoal, _ reason: PropagationGoal.Reason)
-        -> [UInt8]
-    {
-        let (count, expected) = rolloutStatus.share(of: goal.stage)
-        var object: JSONObject = [
-            "reason": .string(reason.rawValue), "versionNumber": .string(String(rolloutStatus.version)),
+    private func done(_ status: RolloutStatus, _ goal: PropagationGoal, _ reason: PropagationGoal.Reason) -> [UInt8] {
+        let (count, expected) = status.share(of: goal.stage)
+        let remark: JSONValue = "no client was connected that would hear of it"
+        let object: JSONValue = [
+            "reason": .string(reason.rawValue), "versionNumber": .string(String(status.version)),
             "atStage": .string(goal.stage.rawValue), "target": .double(goal.target),
+            "share": expected > 0 ? .double((Double(count) / Double(expected) * 1e6).rounded() / 1e6) : .null,
+            "remark": reason == .reached && expected == 0 ? remark : nil,
+            "propagation": .object(status.json(hasCurve: true)),
         ]
-        object["share"] = expected > 0 ? .double((Double(count) / Double(expected) * 1e6).rounded() / 1e6) : .null
-        if reason == .reached, expected == 0 { object["remark"] = "no client was connected that would hear of it" }
-        object["propagation"] = .object(rolloutStatus.json(hasCurve: true))
-        return SSEEncoder.event("done", data: JSONValue.object(object).encoded(.wire))
+        return SSEEncoder.event("done", data: object.encoded(.wire))
     }
 }

@@ -124,18 +124,11 @@ extension RegistryProblem {
 
     /// Reads the form that ``json`` made; anything else is a failure of the node that sent it.
     init(json: JSONValue) {
-        if let field = json["invalid"]?.string {
-            self = .invalid(field: field, json["text"]?.string ?? "")
-        } else if let id = json["notFound"]?.string {
-            self = .notFound(id)
-        } else if let sentence = json["notNow"]?.string {
-            self = .notNow(sentence)
-        } else if let cause = json["away"]?.string {
-            self = .away(cause: cause)
-        } else if let sentence = json["elsewhere"]?.string {
-            self = .elsewhere(sentence)
-        } else {
-            self = .storage(cause: json["storage"]?.string ?? "another node gave an answer that is none")
-        }
+        func text(_ name: String) -> String? { json[name]?.string }
+        let known: RegistryProblem? =
+            text("invalid").map { .invalid(field: $0, text("text") ?? "") } ?? text("notFound").map { .notFound($0) }
+            ?? text("notNow").map { .notNow($0) } ?? text("away").map { .away(cause: $0) }
+            ?? text("elsewhere").map { .elsewhere($0) }
+        self = known ?? .storage(cause: text("storage") ?? "another node gave an answer that is none")
     }
 }
