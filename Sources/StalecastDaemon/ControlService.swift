@@ -143,12 +143,8 @@ extension MetricsText {
             "stalecast_auth_refusals_total",
             "Requests refused for their credentials or grants; with enforced false, that would have been.",
             refusals.map { kind, refused in
-                (
-                    [
-                        ("listener", kind.listener.rawValue), ("reason", kind.reason.rawValue),
-                        ("enforced", String(kind.isEnforced)),
-                    ], Double(refused.count)
-                )
+                let (listener, reason, isEnforced) = kind.labels
+                return ([("listener", listener), ("reason", reason), ("enforced", isEnforced)], Double(refused.count))
             })
     }
 

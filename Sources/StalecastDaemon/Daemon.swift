@@ -105,7 +105,8 @@ package struct Daemon: Sendable {
             logger.warning(
                 "SWIFT_BACKTRACE is on: a crash keeps ports, lock and streams until its trace is written, for seconds")
         }
-        let descriptors = try DescriptorBudget.ofThisProcess(configuration.descriptorParts)
+        let descriptors = try DescriptorBudget(
+            limit: stalecast_raise_descriptor_limit(), for: configuration.descriptorParts)
         sayWhatTheMachineAllows()
         let connection = try configuration.isClustered ? ClusterConnection(configuration, logger) : nil
         let opened: TemplateStore?

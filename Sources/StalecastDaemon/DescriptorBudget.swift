@@ -1,4 +1,4 @@
-import CLinux
+import StalecastOutbound
 
 /// Shares of the process's descriptors. Each part of the daemon that opens connections keeps to its share, so that none
 /// can take what another needs: libdispatch ends the process when it cannot open `/proc/self/task`.
@@ -7,9 +7,7 @@ import CLinux
 package struct DescriptorBudget: Sendable, Hashable {
     /// The limit that the shares were made for.
     package let limit: Int
-    /// Connections to Edge.
     package let edge: Int
-    /// Connections to Control.
     package let control: Int
     /// Sockets of webhooks: requests under way, idle connections that are kept, and lookups.
     package let outbound: Int
@@ -47,6 +45,13 @@ package struct DescriptorBudget: Sendable, Hashable {
             self.requests = hosts == 0 ? 0 : requests
             self.kept = hosts == 0 ? 0 : kept
             self.lookups = min(hosts, lookups)
+        }
+
+        /// Settings of an engine with this share, for at least one request.
+        func engine(threadName: String) -> OutboundConfiguration {
+            OutboundConfiguration(
+                maxInFlight: max(1, requests), maxLookups: max(1, lookups), keptConnections: max(1, kept), shelves: 1,
+                threadName: threadName)
         }
 
         package var sockets: Int { 2 * requests + kept + lookups }
@@ -88,11 +93,6 @@ package struct DescriptorBudget: Sendable, Hashable {
         let few = min(parts.issuers, 4)
         issuers = Outbound(hosts: parts.issuers, requests: few, kept: few, lookups: few)
         edge = room - control - outbound - sources.sockets - hook.sockets - issuers.sockets
-    }
-
-    /// The shares of this process, after it has raised its limit as far as it may.
-    package static func ofThisProcess(_ parts: Parts) throws(StartError) -> DescriptorBudget {
-        try DescriptorBudget(limit: stalecast_raise_descriptor_limit(), for: parts)
     }
 
     /// Connections to Edge under a limit that was changed after the start: Control gives what it can, and the other

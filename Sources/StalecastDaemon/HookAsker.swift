@@ -27,10 +27,7 @@ final class HookAsker: Sendable {
                 connectTimeout: Self.timeout, timeout: Self.timeout, maxBodyBytes: Self.maxBodyBytes, overflow: .fail),
             policy: AddressPolicy(allow: configuration.auth.allowedAddresses),
             tls: hook.caFile.map { OutboundTLS(caFile: $0) })
-        engine = try OutboundEngine(
-            OutboundConfiguration(
-                maxInFlight: share.requests, maxLookups: share.lookups, keptConnections: share.kept, shelves: 1,
-                threadName: "hook"))
+        engine = try OutboundEngine(share.engine(threadName: "hook"))
         self.logger = logger
         access.hook.configure(names: hook.headers) { [self] in ask($0, $1) }
     }

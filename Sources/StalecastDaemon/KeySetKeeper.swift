@@ -103,11 +103,8 @@ final class KeySetKeeper: Sendable {
     func engine() throws -> OutboundEngine {
         try state.withLock { state in
             if let engine = state.engine { return engine }
-            let engine = try OutboundEngine(
-                // A reload may bring the first issuer that has a URL.
-                OutboundConfiguration(
-                    maxInFlight: max(1, share.requests), maxLookups: max(1, share.lookups),
-                    keptConnections: max(1, share.kept), shelves: 1, threadName: "issuers"))
+            // A reload may bring the first issuer that has a URL, when the share is 0.
+            let engine = try OutboundEngine(share.engine(threadName: "issuers"))
             state.engine = engine
             return engine
         }

@@ -225,15 +225,13 @@ final class ListenerTLS: Sendable {
         }
         return server.material.identities.map { identity in
             let left = identity.term.notAfter - now
-            var object: JSONObject = [
+            return [
                 "listener": .string(listener), "certificate": .string(identity.name),
                 "names": .array(identity.dnsNames.map(JSONValue.string)),
                 "notAfter": .string(Self.time(identity.term.notAfter).description),
                 // Below 0 from the first second after its end.
-                "daysLeft": .int(left / 86_400 - (left < 0 ? 1 : 0)),
+                "daysLeft": .int(left / 86_400 - (left < 0 ? 1 : 0)), "refused": refused,
             ]
-            object["refused"] = refused
-            return .object(object)
         }
     }
 }

@@ -8,16 +8,10 @@ extension MetricsText {
     /// Writes metrics of this node's work with the log and of the other nodes it knows.
     mutating func cluster(_ cluster: ClusterParts) async {
         let (follower, figures) = await (cluster.node.follower, cluster.node.figures)
+        let epoch = follower.epoch?.description ?? ""
         family(
             "stalecast_cluster_info", "This node, and the history that it serves.",
-            [
-                (
-                    [
-                        ("cluster", cluster.name), ("node", cluster.node.name),
-                        ("epoch", follower.epoch?.description ?? ""),
-                    ], 1
-                )
-            ])
+            [([("cluster", cluster.name), ("node", cluster.node.name), ("epoch", epoch)], 1)])
         single("stalecast_cluster_ready", "1 when something may be published here.", follower.isReady ? 1 : 0)
         heads(follower.head.sequence, figures.newest)
         single(
@@ -60,10 +54,8 @@ extension MetricsText {
             figures.appends)
         single("stalecast_cluster_publishes_unknown_total", "Publishes answered 504.", figures.unknownPublishes)
         family(
-            "stalecast_cluster_publishes_resolved_total", "What became of them.",
-            [("committed", true), ("not_committed", false), ("unknown", nil)].map { word, key in
-                ([("outcome", word)], Double(figures.resolved[key] ?? 0))
-            })
+            "stalecast_cluster_publishes_resolved_total", "What became of them.", by: "outcome",
+            [("committed", true), ("not_committed", false), ("unknown", nil)].map { ($0, figures.resolved[$1] ?? 0) })
     }
 
     private mutating func waits(_ waits: FreshnessTally) {
@@ -86,7 +78,7 @@ extension MetricsText {
             "stalecast_cluster_duties", "Duties that this node should have, and those it has.",
             assignments.kinds.sorted { $0.key < $1.key }.flatMap { kind, counts in
                 [("wanted", counts.wanted), ("held", counts.held)].map {
-                    ([("kind", kind), ("state", $0.0)], Double($0.1))
+                    ([("kind", kind), ("state", $0)], Double($1))
                 }
             })
         family(
@@ -125,10 +117,8 @@ extension MetricsText {
 
     private mutating func members(_ members: [EtcdMembers.Member]) {
         family(
-            "stalecast_cluster_etcd_members", "etcd's members as they were judged last.",
-            EtcdMembers.Member.words.map { word in
-                ([("verdict", word)], Double(members.count { $0.word == word }))
-            })
+            "stalecast_cluster_etcd_members", "etcd's members as they were judged last.", by: "verdict",
+            EtcdMembers.Member.words.map { word in (word, members.count { $0.word == word }) })
         family(
             "stalecast_cluster_etcd_database_bytes", "Size of a member's database, which has a quota.",
             members.compactMap { member in

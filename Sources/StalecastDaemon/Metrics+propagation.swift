@@ -7,54 +7,39 @@ extension MetricsText {
     /// Writes which clients have the newest version of each scope. A version is never a label: every publish would
     /// leave series behind. Of the nodes of a cluster each shows its own, so that their sum is the cluster's.
     mutating func propagation(_ book: RolloutTracker, _ scopes: [Scope]) {
-        let rolloutStatuses = scopes.compactMap { scope in
-            book.own(of: scope, limit: 1)?.rolloutStatuses.first.map { (scope, $0) }
+        let newest = scopes.compactMap { scope in
+            book.own(of: scope, limit: 1)?.rolloutStatuses.first.map { (scope.labels, $0) }
         }
-        func samples(_ values: (RolloutStatus) -> [(String, String, Double?)]) -> Samples {
-            rolloutStatuses.flatMap { scope, rolloutStatus in
-                values(rolloutStatus).compactMap { label, name, value in
-                    value.map { (scope.labels + [(label, name)], $0) }
-                }
-            }
+        func samples(_ label: String, _ values: (RolloutStatus) -> [(String, Int)]) -> Samples {
+            newest.flatMap { labels, status in values(status).map { (labels + [(label, $0)], Double($1)) } }
         }
         family(
             "stalecast_propagation_streams", "Streams of the newest version's audience by how far it came.",
-            samples { rolloutStatus in
-                [
-                    ("sent", rolloutStatus.streams.told), ("backlogged", rolloutStatus.streams.backlogged),
-                    ("left", rolloutStatus.streams.left),
-                ]
-                .map { ("stage", $0, Double($1)) }
+            samples("stage") {
+                [("sent", $0.streams.told), ("backlogged", $0.streams.backlogged), ("left", $0.streams.left)]
             })
         family(
             "stalecast_propagation_clients",
             "Identified clients of the newest version's audience by the stage they have reached; `lost` are those of `left` "
                 + "that went after they were told.",
-            samples { rolloutStatus in
+            samples("stage") {
                 [
-                    ("fetched", rolloutStatus.clients.fetched), ("active", rolloutStatus.clients.active),
-                    ("failed", rolloutStatus.clients.failed),
-                    ("left", rolloutStatus.clients.left), ("lost", rolloutStatus.clients.lost),
-                ].map { ("stage", $0, Double($1)) }
-            })
-        family(
-            "stalecast_propagation_audience", "Streams and clients at the newest version's announcement.",
-            samples { rolloutStatus in
-                [
-                    ("population", "streams", Double(rolloutStatus.streams.streams)),
-                    ("population", "clients", Double(rolloutStatus.clients.audience)),
+                    ("fetched", $0.clients.fetched), ("active", $0.clients.active), ("failed", $0.clients.failed),
+                    ("left", $0.clients.left), ("lost", $0.clients.lost),
                 ]
             })
         family(
+            "stalecast_propagation_audience", "Streams and clients at the newest version's announcement.",
+            samples("population") { [("streams", $0.streams.streams), ("clients", $0.clients.audience)] })
+        family(
             "stalecast_propagation_reached_seconds", "When shares of them had it; missing until they have.",
-            rolloutStatuses.flatMap { scope, rolloutStatus in
-                [("sent", rolloutStatus.sent), ("fetched", rolloutStatus.fetched), ("active", rolloutStatus.active)]
-                    .flatMap { stage, stageTimes in
-                        [("0.5", stageTimes.t50), ("0.95", stageTimes.t95), ("0.99", stageTimes.t99)].compactMap {
-                            share, time in
-                            time.map { (scope.labels + [("stage", stage), ("share", share)], Double($0) / 1e9) }
-                        }
+            newest.flatMap { labels, status in
+                [("sent", status.sent), ("fetched", status.fetched), ("active", status.active)].flatMap {
+                    stage, times in
+                    [("0.5", times.t50), ("0.95", times.t95), ("0.99", times.t99)].compactMap { share, time in
+                        time.map { (labels + [("stage", stage), ("share", share)], Double($0) / 1e9) }
                     }
+                }
             })
         let seconds = book.seconds
         histograms(

@@ -50,16 +50,11 @@ extension MetricsText {
                 ("unauthenticated", figures.unauthenticated), ("malformed", figures.malformed),
             ]
         family(
-            "stalecast_trigger_events_total", "Inbound events, and posts that were none, by result.",
-            outcomes.map { ([("result", $0.0)], Double($0.1)) })
+            "stalecast_trigger_events_total", "Inbound events, and posts that were none, by result.", by: "result",
+            outcomes)
     }
 }
 
 extension SourceStatus {
-    fileprivate var labels: [(String, String)] {
-        [
-            ("project", scope.project.description), ("namespace", scope.namespace.description),
-            ("kind", kind.rawValue),
-        ]
-    }
+    fileprivate var labels: [(String, String)] { scope.labels + [("kind", kind.rawValue)] }
 }

@@ -13,10 +13,10 @@ extension MetricsText {
     }
 
     private mutating func outcomes(_ tally: DeliveryTally) {
-        family("stalecast_webhook_attempts_total", "Attempts by class of outcome.", labelled("class", tally.attempts))
+        family("stalecast_webhook_attempts_total", "Attempts by class of outcome.", by: "class", sorted: tally.attempts)
         family(
-            "stalecast_webhook_deliveries_total", "Attempts that delivered, and that did not.",
-            [([("result", "delivered")], Double(tally.delivered)), ([("result", "failed")], Double(tally.failed))])
+            "stalecast_webhook_deliveries_total", "Attempts that delivered, and that did not.", by: "result",
+            [("delivered", tally.delivered), ("failed", tally.failed)])
         single("stalecast_webhook_coalesced_total", "Versions folded into a newer one.", tally.coalesced)
         single("stalecast_webhook_dead_letters_total", "Messages that were given up.", tally.deadLetters)
         single(
@@ -33,20 +33,19 @@ extension MetricsText {
             "stalecast_webhook_publish_to_delivered_all_seconds",
             "From a version's commit to the 2xx, of all webhooks.", tally.latency)
         let phases = tally.phases
-        let parts = [
-            ("queue", phases.queue), ("dns", phases.dns), ("connect", phases.connect), ("tls", phases.tls),
-            ("server", phases.server),
-        ]
         family(
-            "stalecast_webhook_attempt_phase_seconds_total", "Time that attempts spent in each phase.",
-            parts.map { ([("phase", $0.0)], Double($0.1) / 1e6) })
+            "stalecast_webhook_attempt_phase_seconds_total", "Time that attempts spent in each phase.", by: "phase",
+            [
+                ("queue", phases.queue), ("dns", phases.dns), ("connect", phases.connect), ("tls", phases.tls),
+                ("server", phases.server),
+            ].map { ($0, Double($1) / 1e6) })
     }
 
     private mutating func backlog(_ tally: DeliveryTally) {
-        family("stalecast_webhooks", "Webhooks by state.", labelled("state", tally.targets))
+        family("stalecast_webhooks", "Webhooks by state.", by: "state", sorted: tally.targets)
         family(
-            "stalecast_webhook_in_flight", "Attempts under way, by the kind of place they take.",
-            labelled("lane", tally.underWay))
+            "stalecast_webhook_in_flight", "Attempts under way, by the kind of place they take.", by: "lane",
+            sorted: tally.underWay)
         single("stalecast_webhook_ready", "Webhooks that wait for a place.", tally.waiting)
         single("stalecast_webhook_failing", "Webhooks whose last attempt failed.", tally.failing)
         single("stalecast_webhook_longest_lag_versions", "The most versions one webhook is behind.", tally.longestLag)
@@ -67,26 +66,17 @@ extension MetricsText {
 
     private mutating func engine(_ figures: OutboundEngine.Figures, _ tally: DeliveryTally) {
         family(
-            "stalecast_webhook_connections_total", "Connections that requests went over.",
-            [
-                ([("kind", "new")], Double(figures.newConnections)),
-                ([("kind", "reused")], Double(figures.reusedConnections)),
-            ])
+            "stalecast_webhook_connections_total", "Connections that requests went over.", by: "kind",
+            [("new", figures.newConnections), ("reused", figures.reusedConnections)])
+        let full = figures.handshakes - min(figures.handshakes, figures.resumedHandshakes)
         family(
-            "stalecast_webhook_handshakes_total", "TLS handshakes.",
-            [
-                ([("kind", "full")], Double(figures.handshakes - min(figures.handshakes, figures.resumedHandshakes))),
-                ([("kind", "resumed")], Double(figures.resumedHandshakes)),
-            ])
+            "stalecast_webhook_handshakes_total", "TLS handshakes.", by: "kind",
+            [("full", full), ("resumed", figures.resumedHandshakes)])
         single("stalecast_webhook_open_connections", "Connections held now.", figures.connections)
         single("stalecast_webhook_blocked_total", "Connections the address guard refused.", figures.blocked)
         single("stalecast_webhook_loop_cpu_seconds_total", "CPU time of the sending thread.", Double(figures.cpu) / 1e9)
         single(
             "stalecast_webhook_loop_longest_turn_seconds", "The longest turn of the sending thread so far.",
             Double(figures.longestTurn) / 1e9)
-    }
-
-    private func labelled(_ label: String, _ counts: [String: Int]) -> Samples {
-        counts.sorted { $0.key < $1.key }.map { ([(label, $0.key)], Double($0.value)) }
     }
 }

@@ -23,6 +23,22 @@ struct MetricsText {
         family(name, help, Label.allCases.map { ([(label, $0.rawValue)], Double(counts[$0] ?? 0)) })
     }
 
+    /// A family with one sample for each value of the label, in this order.
+    mutating func family(_ name: String, _ help: String, by label: String, _ values: [(String, Double)]) {
+        family(name, help, values.map { ([(label, $0)], $1) })
+    }
+
+    mutating func family(_ name: String, _ help: String, by label: String, _ counts: [(String, some BinaryInteger)]) {
+        family(name, help, by: label, counts.map { ($0, Double($1)) })
+    }
+
+    /// A family with one sample for each value of the label, sorted.
+    mutating func family<Label: Comparable & Hashable>(
+        _ name: String, _ help: String, by label: String, sorted counts: [Label: some BinaryInteger]
+    ) {
+        family(name, help, by: label, counts.sorted { $0.key < $1.key }.map { ("\($0)", $1) })
+    }
+
     mutating func single(_ name: String, _ help: String, _ value: Double) { family(name, help, [([], value)]) }
 
     mutating func single(_ name: String, _ help: String, _ value: some BinaryInteger) {
@@ -65,6 +81,13 @@ struct MetricsText {
     }
 }
 
+extension [DropReason: Int] {
+    /// Reasons that were met, in the order of their declaration.
+    var inOrder: [(String, Int)] {
+        DropReason.allCases.compactMap { reason in self[reason].map { (reason.rawValue, $0) } }
+    }
+}
+
 extension MetricsText {
     mutating func edge(_ tally: EdgeTally, connections: Int, presence: Presence) {
         family(
@@ -79,9 +102,10 @@ extension MetricsText {
         single("stalecast_stalled_streams", "Streams with unsent data.", tally.stalled)
         single("stalecast_connections", "Connections of any kind on Edge.", connections)
         single("stalecast_connections_accepted_total", "Connections accepted.", tally.accepted)
-        byReason(
-            "stalecast_connections_refused_total", "Connections refused by a cap, or for their proxy.", tally.refused)
-        byReason("stalecast_drops_total", "Connections let go, by reason.", tally.drops)
+        family(
+            "stalecast_connections_refused_total", "Connections refused by a cap, or for their proxy.", by: "reason",
+            tally.refused.inOrder)
+        family("stalecast_drops_total", "Connections let go, by reason.", by: "reason", tally.drops.inOrder)
         family(
             "stalecast_deliveries_total", "Messages handed to a subscriber's socket.", by: "transport", tally.deliveries
         )
@@ -94,22 +118,14 @@ extension MetricsText {
             tally.publishToWritten)
     }
 
-    private mutating func byReason(_ name: String, _ help: String, _ counts: [DropReason: Int]) {
-        let samples = DropReason.allCases.filter { counts[$0] != nil }
-        family(name, help, samples.map { ([("reason", $0.rawValue)], Double(counts[$0]!)) })
-    }
-
     mutating func store(_ store: TemplateStore, canCommit: Bool) {
         let figures = store.figures
         family(
-            "stalecast_publishes_total", "Publishes and rollbacks by outcome.",
+            "stalecast_publishes_total", "Publishes and rollbacks by outcome.", by: "outcome",
             [
-                ([("outcome", "published")], Double(figures.published)),
-                ([("outcome", "rolled_back")], Double(figures.rolledBack)),
-                ([("outcome", "version_mismatch")], Double(figures.mismatched)),
-                ([("outcome", "disk_full")], Double(figures.refusedForSpace)),
-                ([("outcome", "unknown")], Double(figures.unknownOutcomes)),
-                ([("outcome", "refused")], Double(figures.refused)),
+                ("published", figures.published), ("rolled_back", figures.rolledBack),
+                ("version_mismatch", figures.mismatched), ("disk_full", figures.refusedForSpace),
+                ("unknown", figures.unknownOutcomes), ("refused", figures.refused),
             ])
         single("stalecast_publishes_waiting", "Publishes waiting for the writer.", store.waitingPublishes)
         single("stalecast_versions_removed_total", "Versions retention removed.", figures.removed)
@@ -131,10 +147,7 @@ extension MetricsText {
         family(
             "stalecast_template_version", "The newest version of a scope.",
             store.currentTemplates.scopes.map { scope in
-                (
-                    [("project", scope.project.description), ("namespace", scope.namespace.description)],
-                    Double(store.currentTemplates[scope]?.version.rawValue ?? 0)
-                )
+                (scope.labels, Double(store.currentTemplates[scope]?.version.rawValue ?? 0))
             })
     }
 
@@ -169,16 +182,14 @@ extension MetricsText {
     mutating func fetches(_ tally: FetchTally, renderings: (count: Int, byteCount: Int)) {
         let samples = FetchDialect.allCases.flatMap { dialect in
             FetchState.allCases.map { state in
-                (
-                    [("dialect", dialect.rawValue), ("state", state.rawValue.lowercased())],
-                    Double(tally.answered(dialect, state))
-                )
+                let labels = [("dialect", dialect.rawValue), ("state", state.rawValue.lowercased())]
+                return (labels, Double(tally.answered(dialect, state)))
             }
         }
         family("stalecast_fetches_total", "Fetches answered, by the app id's platform and the state told.", samples)
         family(
-            "stalecast_fetches_refused_total", "Fetches answered with an error, by status.",
-            tally.refused.sorted { $0.key < $1.key }.map { ([("status", String($0.key))], Double($0.value)) })
+            "stalecast_fetches_refused_total", "Fetches answered with an error, by status.", by: "status",
+            sorted: tally.refused)
         single("stalecast_fetch_bytes_total", "Heads and bodies of fetch answers.", tally.bytes)
         single("stalecast_rendering_hits_total", "Fetches whose answer was finished already.", tally.cacheHits)
         single("stalecast_renderings", "Finished answers held now.", renderings.count)

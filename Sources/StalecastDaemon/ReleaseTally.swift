@@ -24,8 +24,8 @@ extension MetricsText {
                 store.release(of: scope).map { (scope.labels, Double($0.covered) / 100) }
             })
         family(
-            "stalecast_release_events_total", "Changes of releases, by what made them.",
-            ["schedule", "gate", "operator"].map { ([("by", $0)], Double(tally[$0])) })
+            "stalecast_release_events_total", "Changes of releases, by what made them.", by: "by",
+            ["schedule", "gate", "operator"].map { ($0, tally[$0]) })
     }
 }
 

@@ -9,7 +9,6 @@ package struct SourceCheck: Sendable {
     private let feeds: [Configuration.Feed]
     private let factory: SourceFactory
 
-    /// Result for one source.
     package struct Finding: Sendable {
         package let scope: Scope
         package let kind: String
@@ -18,8 +17,20 @@ package struct SourceCheck: Sendable {
         package let isUsable: Bool
         /// Whole sentences without a full stop; the first says how it went.
         package let sentences: [String]
-        /// JSON for scripts.
         package let json: JSONValue
+
+        fileprivate init(
+            _ feed: Configuration.Feed, place: String, isUsable: Bool, _ sentences: [String], _ facts: JSONObject
+        ) {
+            (scope, kind, self.place, self.isUsable) = (feed.scope, feed.kind.rawValue, place, isUsable)
+            self.sentences = sentences
+            var object: JSONObject = [
+                "scope": .string(scope.description), "kind": .string(kind), "place": .string(place),
+                "ok": .bool(isUsable),
+            ]
+            for (name, value) in facts.members { object[name] = value }
+            json = .object(object)
+        }
     }
 
     /// - Throws: ``StartError`` when there is nothing to try things with.
@@ -68,23 +79,18 @@ package struct SourceCheck: Sendable {
         _ feed: Configuration.Feed, place: String, problem: (reason: String, sentence: String)
     ) -> Finding {
         Finding(
-            scope: feed.scope, kind: feed.kind.rawValue, place: place, isUsable: false, sentences: [problem.sentence],
-            json: [
-                "scope": .string(feed.scope.description), "kind": .string(feed.kind.rawValue), "place": .string(place),
-                "ok": false, "error": ["reason": .string(problem.reason), "message": .string(problem.sentence)],
-            ])
+            feed, place: place, isUsable: false, [problem.sentence],
+            ["error": ["reason": .string(problem.reason), "message": .string(problem.sentence)]])
     }
 
     private func finding(_ made: SourceFactory.Made, _ sight: OriginPoll.Sight, _ took: Duration) async -> Finding {
         let template = sight.content.template
         let version = made.feed.hasOriginNumbers ? sight.content.version : nil
-        var object: JSONObject = [
-            "scope": .string(made.feed.scope.description), "kind": .string(made.feed.kind.rawValue),
-            "place": .string(made.source.place), "ok": true, "seconds": .double(took / .seconds(1)),
-            "parameters": .int(template.allParameters.count), "conditions": .int(template.conditions.count),
+        var facts: JSONObject = [
+            "seconds": .double(took / .seconds(1)), "parameters": .int(template.allParameters.count),
+            "conditions": .int(template.conditions.count), "versionNumber": version.map { .string(String($0)) },
+            "etag": sight.etag.map(JSONValue.string),
         ]
-        object["versionNumber"] = version.map { .string(String($0)) }
-        object["etag"] = sight.etag.map(JSONValue.string)
         var sentences = [
             "a template, parameters: \(template.allParameters.count), conditions: \(template.conditions.count); "
                 + "read in \(Int((took / .milliseconds(1)).rounded())) ms"
@@ -95,14 +101,12 @@ package struct SourceCheck: Sendable {
         if let fence = made.fence {
             let (sentence, json) = await Self.check(fence, sight)
             sentences.append(sentence)
-            object["fence"] = json
+            facts["fence"] = json
         }
-        if made.feed.kind != .file, sight.etag == nil, made.feed.kind == .http {
+        if sight.etag == nil, made.feed.kind == .http {
             sentences.append("the origin sends no ETag: every look reads the whole document")
         }
-        return Finding(
-            scope: made.feed.scope, kind: made.feed.kind.rawValue, place: made.source.place, isUsable: true,
-            sentences: sentences, json: .object(object))
+        return Finding(made.feed, place: made.source.place, isUsable: true, sentences, facts)
     }
 
     private static func check(_ fence: Fence, _ sight: OriginPoll.Sight) async -> (String, JSONValue) {

@@ -35,7 +35,7 @@ struct StatusReport {
                 "written": [
                     "count": .int(tally.publishToWritten.count), "seconds": .double(tally.publishToWritten.sum),
                 ],
-                "drops": drops(tally.drops), "refused": drops(tally.refused),
+                "drops": .counts(tally.drops.inOrder), "refused": .counts(tally.refused.inOrder),
                 "slowReaders": slow.map { .int($0) },
             ],
             "configuration": daemon.reloads.json,
@@ -102,12 +102,6 @@ struct StatusReport {
         }
     }
 
-    private func drops(_ counts: [DropReason: Int]) -> JSONValue {
-        var object = JSONObject()
-        for reason in DropReason.allCases { if let count = counts[reason] { object[reason.rawValue] = .int(count) } }
-        return .object(object)
-    }
-
     /// The topics with what they are bound to and who listens.
     private func topics(_ presence: Presence) -> [JSONValue] {
         Dictionary(grouping: daemon.hub.topics, by: \.name).sorted { $0.key < $1.key }.map {
@@ -127,12 +121,10 @@ struct StatusReport {
                 },
             ]
         }
-        let subscribers = Transport.allCases.map { ($0.rawValue, JSONValue.int(presence.count(name, $0))) }
-        var counts = JSONObject()
-        for (transport, count) in subscribers { counts[transport] = count }
         return [
             "name": .string(name.description), "scopes": .array(scopes),
-            "keys": .array(topics[0].keys.map { .string("\($0)") }), "subscribers": .object(counts),
+            "keys": .array(topics[0].keys.map { .string("\($0)") }),
+            "subscribers": .counts(Transport.allCases.map { ($0.rawValue, presence.count(name, $0)) }),
         ]
     }
 }
@@ -141,12 +133,11 @@ extension StatusReport {
     /// `{"known","live","names","samplingRate","reports":{"fetched","active","failed"},"reportsRefused"}`.
     func clients() -> JSONValue {
         let (figures, claims) = (daemon.hub.propagation.figures, daemon.hub.propagation.claims)
-        var reports = JSONObject()
-        for state in ClientReport.State.allCases { reports[state.rawValue] = .int(claims.counted[state] ?? 0) }
+        let reports = ClientReport.State.allCases.map { ($0.rawValue, claims.counted[$0] ?? 0) }
         return [
             "known": .int(figures.known), "live": .int(figures.present), "names": .bool(figures.keepsNames),
             "samplingRate": .double(1 / Double(figures.weight)), "bytes": .int(figures.byteCount),
-            "reports": .object(reports), "reportsRefused": .int(claims.refused.values.reduce(0, +)),
+            "reports": .counts(reports), "reportsRefused": .int(claims.refused.values.reduce(0, +)),
         ]
     }
 
@@ -178,38 +169,31 @@ extension StatusReport {
     func webhooks() async -> JSONValue {
         let delivery = daemon.webhooks.delivery
         let tally = await delivery.tally()
-        var states = JSONObject()
-        for (name, count) in tally.targets.sorted(by: { $0.key < $1.key }) { states[name] = .int(count) }
         return [
             "health": .string(delivery.failure.map { "degraded: acknowledgements cannot be written: \($0)" } ?? "ok"),
-            "states": .object(states), "inFlight": .int(tally.underWay.values.reduce(0, +)),
+            "states": .counts(tally.targets.sorted { $0.key < $1.key }.map { ($0, $1) }),
+            "inFlight": .int(tally.underWay.values.reduce(0, +)),
             "waiting": .int(tally.waiting), "delivered": .int(tally.delivered), "failed": .int(tally.failed),
             "coalesced": .int(tally.coalesced), "deadLetters": .int(tally.deadLetters),
             "longestLag": .int(tally.longestLag), "oldestPendingSeconds": .double(tally.oldestPending),
         ]
     }
-}
 
-extension StatusReport {
     /// The member `fetch`: answers by state, what the cache holds and how often it served.
     func fetches(_ tally: FetchTally) -> JSONValue {
-        var states = JSONObject()
-        for state in FetchState.allCases {
-            let count = FetchDialect.allCases.reduce(0) { $0 + tally.answered($1, state) }
-            states[state.rawValue] = .int(count)
+        let states = FetchState.allCases.map { state in
+            (state.rawValue, FetchDialect.allCases.reduce(0) { $0 + tally.answered($1, state) })
         }
         let renderings = daemon.served.renderings
         return [
-            "answered": .int(tally.total), "states": .object(states),
+            "answered": .int(tally.total), "states": .counts(states),
             "refused": .int(tally.refused.values.reduce(0, +)), "bytes": .int(tally.bytes),
             "cacheHits": .int(tally.cacheHits), "rendered": .int(tally.rendering.count),
             "renderings": .int(renderings.count), "renderingBytes": .int(renderings.byteCount),
             "installations": .int(tally.installations.values.reduce(0, +)),
         ]
     }
-}
 
-extension StatusReport {
     /// The member `sources`: one object for each scope that is fed.
     func sources() -> [JSONValue] {
         let now = ContinuousClock.now
@@ -242,6 +226,12 @@ extension SourceStatus {
             },
             "stream": listening.map { ["open": .bool($0.isOpen), "problem": $0.problem.map(JSONValue.string)] },
         ]
+    }
+}
+
+extension JSONValue {
+    fileprivate static func counts(_ counts: [(String, Int)]) -> JSONValue {
+        .object(counts.reduce(into: JSONObject()) { $0[$1.0] = .int($1.1) })
     }
 }
 

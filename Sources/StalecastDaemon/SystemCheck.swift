@@ -84,31 +84,27 @@ package struct SystemCheck {
     private var streams: Int { configuration.maxEdgeConnections(descriptors: descriptors) }
 
     private var descriptorFinding: Finding? {
-        Finding(
-            subject: "descriptors",
-            sentence: "\(descriptors.grouped) descriptors: at most \(streams.grouped) streams"
-                + (streams < wanted ? "; raise LimitNOFILE" : ""),
-            command: streams < wanted ? "ulimit -n \(max(1 << 20, wanted + 1024))" : nil)
+        finding(
+            "descriptors", "\(descriptors.grouped) descriptors: at most \(streams.grouped) streams",
+            isLow: streams < wanted, "; raise LimitNOFILE", "ulimit -n \(max(1 << 20, wanted + 1024))")
     }
 
     private var backlogFinding: Finding? {
-        guard let somaxconn = number("net/core/somaxconn") else { return nil }
-        let isLow = somaxconn < 4096
-        return Finding(
-            subject: "backlog",
-            sentence: "\(somaxconn.grouped) new connections may wait to be accepted (somaxconn)"
-                + (isLow ? ": of a rush of connections, more are lost and try again later" : ""),
-            command: isLow ? "sysctl -w net.core.somaxconn=4096" : nil)
+        number("net/core/somaxconn").map { somaxconn in
+            finding(
+                "backlog", "\(somaxconn.grouped) new connections may wait to be accepted (somaxconn)",
+                isLow: somaxconn < 4096, ": of a rush of connections, more are lost and try again later",
+                "sysctl -w net.core.somaxconn=4096")
+        }
     }
 
     private var trackingFinding: Finding? {
-        guard let most = number("net/netfilter/nf_conntrack_max") else { return nil }
-        let isLow = most < wanted
-        return Finding(
-            subject: "conntrack",
-            sentence: "the firewall tracks \(most.grouped) connections"
-                + (isLow ? ": those above that are dropped without a word" : ""),
-            command: isLow ? "sysctl -w net.netfilter.nf_conntrack_max=\(2 * wanted)" : nil)
+        number("net/netfilter/nf_conntrack_max").map { most in
+            finding(
+                "conntrack", "the firewall tracks \(most.grouped) connections", isLow: most < wanted,
+                ": those above that are dropped without a word",
+                "sysctl -w net.netfilter.nf_conntrack_max=\(2 * wanted)")
+        }
     }
 
     /// A publish puts a page into each stream's socket, and into all of them at once.
@@ -116,12 +112,10 @@ package struct SystemCheck {
         let words = Self.text("\(proc)/sys/net/ipv4/tcp_mem").split(whereSeparator: \.isWhitespace)
         let pages = words.compactMap { Int($0) }
         guard pages.count == 3 else { return nil }
-        let isLow = pages[2] < wanted
-        return Finding(
-            subject: "tcp_mem",
-            sentence: "\((pages[2] * Int(getpagesize()) >> 20).grouped) MiB may wait in sockets (tcp_mem)"
-                + (isLow ? ": less than a page for each of \(wanted.grouped) streams" : ""),
-            command: isLow ? "sysctl -w net.ipv4.tcp_mem='\(wanted) \(wanted * 3 / 2) \(wanted * 2)'" : nil)
+        return finding(
+            "tcp_mem", "\((pages[2] * Int(getpagesize()) >> 20).grouped) MiB may wait in sockets (tcp_mem)",
+            isLow: pages[2] < wanted, ": less than a page for each of \(wanted.grouped) streams",
+            "sysctl -w net.ipv4.tcp_mem='\(wanted) \(wanted * 3 / 2) \(wanted * 2)'")
     }
 
     private var memoryFinding: Finding? {
@@ -131,11 +125,17 @@ package struct SystemCheck {
         }
         // The kernel takes about 4 kB for an idle socket.
         let room = kilobytes / 4
-        return Finding(
-            subject: "memory",
-            sentence: "\((kilobytes >> 10).grouped) MiB hold the sockets of \(room.grouped) streams"
-                + (room < wanted ? ", fewer than \(wanted.grouped)" : ""),
-            command: room < wanted ? "free -m" : nil)
+        return finding(
+            "memory", "\((kilobytes >> 10).grouped) MiB hold the sockets of \(room.grouped) streams",
+            isLow: room < wanted,
+            ", fewer than \(wanted.grouped)", "free -m")
+    }
+
+    /// Finding about a limit; `warning` and `command` are for one that is too low.
+    private func finding(
+        _ subject: String, _ sentence: String, isLow: Bool, _ warning: String, _ command: String
+    ) -> Finding {
+        Finding(subject: subject, sentence: sentence + (isLow ? warning : ""), command: isLow ? command : nil)
     }
 
     private var clockFinding: Finding? {

@@ -68,24 +68,23 @@ package struct Timeline: Sendable, Equatable {
 }
 
 extension Timeline.Sample {
+    /// Counts that only grow.
+    private static var growing: [WritableKeyPath<Self, Int>] { [\.deliveries, \.fetches, \.failures] }
+
     fileprivate mutating func add(_ other: Self) {
         streams = max(streams, other.streams)
-        deliveries = Self.sum(deliveries, other.deliveries)
-        fetches = Self.sum(fetches, other.fetches)
-        failures = Self.sum(failures, other.failures)
-    }
-
-    /// The file may hold any number.
-    private static func sum(_ a: Int, _ b: Int) -> Int {
-        let (sum, isTooLarge) = a.addingReportingOverflow(b)
-        return isTooLarge ? .max : sum
+        for count in Self.growing {
+            // The file may hold any number.
+            let (sum, isTooLarge) = self[keyPath: count].addingReportingOverflow(other[keyPath: count])
+            self[keyPath: count] = isTooLarge ? .max : sum
+        }
     }
 
     fileprivate func since(_ former: Self?) -> Self {
         guard let former else { return self }
-        return Self(
-            streams: streams, deliveries: max(0, deliveries - former.deliveries),
-            fetches: max(0, fetches - former.fetches), failures: max(0, failures - former.failures))
+        var counts = self
+        for count in Self.growing { counts[keyPath: count] = max(0, self[keyPath: count] - former[keyPath: count]) }
+        return counts
     }
 }
 

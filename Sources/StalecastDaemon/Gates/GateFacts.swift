@@ -120,14 +120,11 @@ extension ReleasePolicy.Gates {
     }
 
     package func onTrip(_ name: String) -> ReleasePolicy.OnTrip {
-        switch name {
-        case "failed": failed?.onTrip ?? .pause
-        case "fetchErrors": fetchErrors?.onTrip ?? .pause
-        case "silent": silent?.onTrip ?? .pause
-        case "loss": loss?.onTrip ?? .pause
-        case "prometheus": prometheus?.onTrip ?? .pause
-        default: url?.onTrip ?? .pause
-        }
+        let gates = [
+            "failed": failed?.onTrip, "fetchErrors": fetchErrors?.onTrip, "silent": silent?.onTrip,
+            "loss": loss?.onTrip, "prometheus": prometheus?.onTrip, "url": url?.onTrip,
+        ]
+        return gates[name].flatMap(\.self) ?? .pause
     }
 }
 
