@@ -22,7 +22,7 @@ extension ConfigurationOption {
         ConfigurationOption(
             entries: "auth.certificates", \.auth.certificates,
             [
-                EntryField(
+                .required(
                     "san", "spiffe://… or DNS name, with * and ?",
                     "Certificates with such a name (subjectAltName); * is any text, slashes and dots too.")
             ] + grantFields, .live,
@@ -44,30 +44,25 @@ extension ConfigurationOption {
             "PEM file of the authorities of the URL's host."),
     ]
 
-    private static let keyFields =
+    private static let keyFields: [EntryField] =
         [
-            EntryField("name", "up to 128 bytes", "What it is for."),
-            EntryField(
-                "id", "stc_s_ or stc_p_ and 10 characters",
-                "The beginning of the key, which is no secret."),
-            EntryField(
+            .required("name", "up to 128 bytes", "What it is for."),
+            .required("id", "stc_s_ or stc_p_ and 10 characters", "The beginning of the key, which is no secret."),
+            .required(
                 "sha256", "list of 1 or 2 times 64 hexadecimal digits",
                 "The hash of the whole key, or of two while one takes the place of the other."),
         ] + grantFields + [
-            EntryField(
-                optional: "notBefore, expires", "time such as 2027-01-31T00:00:00Z",
-                "When it is good.")
+            .optional("notBefore, expires", "time such as 2027-01-31T00:00:00Z", "When it is good.")
         ]
 
-    static let grantFields = [
-        EntryField(
-            optional: "role", "viewer, publisher or operator",
-            "A bundle of actions at Control: read; read and publish; all."),
-        EntryField(
-            optional: "actions", "list of watch, fetch, read, publish, manage, operate",
+    static let grantFields: [EntryField] = [
+        .optional(
+            "role", "viewer, publisher or operator", "A bundle of actions at Control: read; read and publish; all."),
+        .optional(
+            "actions", "list of watch, fetch, read, publish, manage, operate",
             "Actions beside those of the role; watch and fetch are Edge's."),
-        EntryField(
-            optional: "projects, namespaces, topics", "lists of names or patterns with * and ?", or: "any",
+        .optional(
+            "projects, namespaces, topics", "lists of names or patterns with * and ?", or: "any",
             "What the actions may be done to."),
     ]
 }

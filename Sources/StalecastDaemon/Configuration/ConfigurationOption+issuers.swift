@@ -9,51 +9,39 @@ extension ConfigurationOption {
         "Whose tokens (JWT) are taken at both listeners. Nothing of a token says how it is to be verified.",
         spell: { "{name: \($0.name), issuer: \"\($0.issuer)\"}" }, read: { $1.issuer($0) })
 
-    private static let issuerFields =
+    private static let issuerFields: [EntryField] =
         [
-            EntryField(
-                "name", "1 to 32 characters of a-z 0-9 -", "What logs and updateUser call it."),
-            EntryField("issuer", "text", "The claim iss, byte for byte."),
-            EntryField(
-                "audiences", "list of texts",
-                "One of them must be in the claim aud, byte for byte."),
-            EntryField(
+            .required("name", "1 to 32 characters of a-z 0-9 -", "What logs and updateUser call it."),
+            .required("issuer", "text", "The claim iss, byte for byte."),
+            .required("audiences", "list of texts", "One of them must be in the claim aud, byte for byte."),
+            .required(
                 "algorithms", "list of ES256, EdDSA, RS256; or HS256 alone",
                 "The signatures it uses. HS256 takes its secret from a file."),
-            EntryField(
+            .required(
                 "jwks", "file, or https URL",
-                "Its key set: read anew each 10 s from a file, each 10 min (or as its server says) from a URL."
-            ),
-            EntryField(
-                optional: "caFile", "file", "Authorities of the URL's host."),
-            EntryField(
-                optional: "tokenFile", "file",
-                "A bearer token for the URL, such as a Kubernetes service account's."),
-            EntryField(
-                optional: "types", "list of texts", or: "[JWT, at+jwt, \"\"]",
+                "Its key set: read anew each 10 s from a file, each 10 min (or as its server says) from a URL."),
+            .optional("caFile", "file", "Authorities of the URL's host."),
+            .optional("tokenFile", "file", "A bearer token for the URL, such as a Kubernetes service account's."),
+            .optional(
+                "types", "list of texts", or: "[JWT, at+jwt, \"\"]",
                 "What the header's typ may be; \"\" is a token without one."),
-            EntryField(
-                optional: "leeway", "duration, 0s to 5m", or: "30s",
-                "How far nbf and iat may lie ahead."),
-            EntryField(
-                optional: "maxLifetime", "duration, 1m to 30d", or: "1d",
-                "The longest time from iat, or now, to exp."),
-            EntryField(
-                optional: "grantsInTokens", "true or false", or: "false",
+            .optional("leeway", "duration, 0s to 5m", or: "30s", "How far nbf and iat may lie ahead."),
+            .optional("maxLifetime", "duration, 1m to 30d", or: "1d", "The longest time from iat, or now, to exp."),
+            .optional(
+                "grantsInTokens", "true or false", or: "false",
                 "Tokens say what they may do: in authorization_details (type \(TokenIssuer.detailType)) and in "
                     + "the claim stalecast, a list of grants."),
-            EntryField(
-                optional: "rules", "list of mappings",
+            .optional(
+                "rules", "list of mappings",
                 "Grants by claims: when (a mapping of claims and patterns of their values, all must fit) and"
                     + " the keys of a grant, role, actions, projects, namespaces, topics."),
-            EntryField(
-                optional: "clientID", "text",
+            .optional(
+                "clientID", "text",
                 "This daemon's name at the issuer: people can sign in to the console with it (OpenID Connect)."),
-            EntryField(
-                optional: "clientSecretFile", "file",
-                "The client's secret there, in the first line; a public client has none."),
-            EntryField(
-                optional: "scopes", "list of texts", or: "[profile, email]",
+            .optional(
+                "clientSecretFile", "file", "The client's secret there, in the first line; a public client has none."),
+            .optional(
+                "scopes", "list of texts", or: "[profile, email]",
                 "What a sign-in asks for beside openid, such as groups."),
         ]
 }
@@ -116,7 +104,7 @@ extension ConfigurationReading {
     }
 
     private mutating func rules(_ node: Node, at path: String) -> [TokenIssuer.Rule] {
-        let fields = [EntryField("when", "mapping", "Claims.")] + ConfigurationOption.grantFields
+        let fields: [EntryField] = [.required("when", "mapping", "Claims.")] + ConfigurationOption.grantFields
         return entries(of: node, at: path, fields).compactMap { entry in
             let when = entry.fields["when"].flatMap { claims($0, at: "\(entry.path).when") }
             guard let grant = grant(entry), let when else { return nil }

@@ -6,19 +6,19 @@ extension ConfigurationOption {
     static let projects = ConfigurationOption(
         entries: "projects", \.projects,
         [
-            EntryField("id", "1 to 63 characters of A-Z a-z 0-9 - _ . :", "The project's id."),
-            EntryField(
+            .required("id", "1 to 63 characters of A-Z a-z 0-9 - _ . :", "The project's id."),
+            .required(
                 "number", "whole number, 1 to \(Int64.max)",
                 "The project's number, which resolves as the id does and is part of every ETag."),
-            EntryField(
-                optional: "namespaces", "list of names", or: "[firebase, firebase-server]",
+            .optional(
+                "namespaces", "list of names", or: "[firebase, firebase-server]",
                 "The project's namespaces; firebase has the client template, firebase-server the server's."),
-            EntryField(
-                optional: "serverTemplateOnEdge", "true or false", or: "false",
+            .optional(
+                "serverTemplateOnEdge", "true or false", or: "false",
                 "True lets every client that reaches Edge fetch and stream the server template, as web apps with "
                     + "server-side rendering do; nothing in the template is secret then."),
-            EntryField(
-                optional: "approvals", "optional or required", or: "optional",
+            .optional(
+                "approvals", "optional or required", or: "optional",
                 "With required no principal publishes alone: one proposes, another approves. A rollback "
                     + "needs no approval, and is logged as a bypass."),
         ],

@@ -7,31 +7,27 @@ extension ConfigurationOption {
     static let releases = ConfigurationOption(
         entries: "releases", \.releases,
         [
-            EntryField(
-                "scope", "PROJECT/NAMESPACE; unique", "The scope whose versions are released."),
-            EntryField(
-                optional: "default", "instant or staged", or: "instant",
+            .required("scope", "PROJECT/NAMESPACE; unique", "The scope whose versions are released."),
+            .optional(
+                "default", "instant or staged", or: "instant",
                 "Whether a publish that does not say how reaches all clients at once, or in stages."),
-            EntryField(
-                optional: "stages", "list of percentages", or: "[1%, 10%, 50%, 100%]",
+            .optional(
+                "stages", "list of percentages", or: "[1%, 10%, 50%, 100%]",
                 "Shares of the clients, ascending; the last is 100%."),
-            EntryField(
-                optional: "every", "duration, 0s to 30d", or: "5m",
-                "How long a stage lasts; 0s waits for an operator after each."),
-            EntryField(
-                optional: "bake", "duration, 0s to 30d", or: "10m",
+            .optional(
+                "every", "duration, 0s to 30d", or: "5m", "How long a stage lasts; 0s waits for an operator after each."
+            ),
+            .optional(
+                "bake", "duration, 0s to 30d", or: "10m",
                 "How long a version that all clients have can be taken back as a release."),
-            EntryField(
-                optional: "first", "list of names", or: "[]",
-                "Ids of clients that belong to the first stage."),
-            EntryField(
-                optional: "anonymous", "last or address", or: "last",
+            .optional("first", "list of names", or: "[]", "Ids of clients that belong to the first stage."),
+            .optional(
+                "anonymous", "last or address", or: "last",
                 "Clients that say no id are told with the last stage; address splits them by their addresses, "
                     + "which is right only where they fetch without an id too."),
-            EntryField(
-                optional: "gates", "mapping", "Limits that stop a release."),
-            EntryField(
-                optional: "onTooLittle", "go or hold", or: "go",
+            .optional("gates", "mapping", "Limits that stop a release."),
+            .optional(
+                "onTooLittle", "go or hold", or: "go",
                 "Whether a release goes on where too few clients were told to judge."),
         ],
         .restart, "Scopes whose versions are released in stages, and how.",

@@ -16,8 +16,8 @@ extension ConfigurationOption {
     private static let feeds = ConfigurationOption(
         entries: "sources.scopes", \.sources.scopes,
         [
-            EntryField("scope", "PROJECT/NAMESPACE; unique", "The scope that is fed."),
-            EntryField(
+            .required("scope", "PROJECT/NAMESPACE; unique", "The scope that is fed."),
+            .required(
                 "kind", "store, file, http or firebase",
                 "Where its versions come from; store is our own API, and has only a herd window."),
         ] + SourceField.all.map(\.entry),

@@ -17,8 +17,8 @@ extension ConfigurationOption {
             ConfigurationOption(
                 entries: "\(section).others", \.[tls: listener].others,
                 [
-                    EntryField("certificate", "file", "PEM file, as above."),
-                    EntryField("key", "file", "PEM file of its key."),
+                    .required("certificate", "file", "PEM file, as above."),
+                    .required("key", "file", "PEM file of its key."),
                 ],
                 .restart, "Further certificates, for clients that ask for one of their DNS names (SNI).",
                 spell: { "{certificate: \($0.certificate), key: \($0.key)}" }, read: { $1.certificatePair($0) }),

@@ -7,14 +7,10 @@ extension ConfigurationOption {
     static let topics = ConfigurationOption(
         entries: "topics", \.topics,
         [
-            EntryField(
-                "name", "1 to 255 characters of A-Z a-z 0-9 - _ . ~ %; unique",
-                "What clients subscribe to."),
-            EntryField(
-                "scopes", "list of PROJECT/NAMESPACE, at least one",
-                "The scopes whose changes reach the topic."),
-            EntryField(
-                optional: "keys", "list of patterns with * and ?", or: "every change",
+            .required("name", "1 to 255 characters of A-Z a-z 0-9 - _ . ~ %; unique", "What clients subscribe to."),
+            .required("scopes", "list of PROJECT/NAMESPACE, at least one", "The scopes whose changes reach the topic."),
+            .optional(
+                "keys", "list of patterns with * and ?", or: "every change",
                 "Only versions that change a parameter matching one of these reach the topic."),
         ],
         .live,

@@ -6,8 +6,7 @@ extension ConfigurationOption {
         receivers,
         ConfigurationOption(
             list: "webhooks.allowedAddresses", \.webhooks.allowedAddresses, .addressRange, .live,
-            "Addresses that webhooks may call although they are not public, for example 127.0.0.0/8 to try things out."
-        ),
+            "Addresses that webhooks may call although they are not public, for example 127.0.0.0/8 to try things out."),
         ConfigurationOption(
             "webhooks.addressProfile", \.webhooks.addressProfile, .choice, .live,
             "For webhooks that name none: public refuses private networks, internal allows them; neither allows loopback."

@@ -86,17 +86,18 @@ struct EntryField: Sendable {
 
     var names: [String] { name.split(separator: ", ").map(String.init) }
 
-    /// A required key.
-    init(_ name: String, _ form: String, _ meaning: String) {
-        (self.name, self.form, self.meaning, isOptional) = (name, form, meaning, false)
+    static func required(_ name: String, _ form: String, _ meaning: String) -> EntryField {
+        EntryField(name: name, form: form, meaning: meaning, isOptional: false)
     }
 
     /// A key that may be left out.
     ///
     /// - Parameter absent: value that it has then; empty for none. nil where `form` says it.
-    init(optional name: String, _ form: String, or absent: String? = "", _ meaning: String) {
-        let words = absent.map { "; may be left out" + ($0.isEmpty ? "" : ": \($0)") }
-        (self.name, self.form, self.meaning, isOptional) = (name, form + (words ?? ""), meaning, true)
+    static func optional(
+        _ name: String, _ form: String, or absent: String? = "", _ meaning: String
+    ) -> EntryField {
+        let words = absent.map { "; may be left out" + ($0.isEmpty ? "" : ": \($0)") } ?? ""
+        return EntryField(name: name, form: form + words, meaning: meaning, isOptional: true)
     }
 }
 
@@ -178,31 +179,25 @@ package struct ConfigurationSection: Sendable {
     var parent: String { path.split(separator: ".").dropLast().joined(separator: ".") }
 
     /// Every section, each after the one it stands in.
-    package static let all = [
-        ConfigurationSection(path: "edge", meaning: "The public listener: streams, long-polls, fetches."),
-        ConfigurationSection(path: "edge.poll", meaning: "How long a long-poll is held."),
-        ConfigurationSection(
-            path: "edge.tls",
-            meaning: "TLS 1.2 and 1.3 on Edge. Certificate files are read anew when they change and at SIGHUP."),
-        ConfigurationSection(path: "control", meaning: "The private listener: template API, status, metrics."),
-        ConfigurationSection(
-            path: "control.tls",
-            meaning: "TLS 1.3 on Control; without a certificate Edge's counts if Control listens outside loopback."),
-        ConfigurationSection(path: "auth", meaning: "Who may do what."),
-        ConfigurationSection(
-            path: "auth.hook",
-            meaning: "Your backend says who asks at Edge: a GET with some headers of the request, for a second at most."
+    package static let all: [ConfigurationSection] = [
+        ("edge", "The public listener: streams, long-polls, fetches."),
+        ("edge.poll", "How long a long-poll is held."),
+        ("edge.tls", "TLS 1.2 and 1.3 on Edge. Certificate files are read anew when they change and at SIGHUP."),
+        ("control", "The private listener: template API, status, metrics."),
+        ("control.tls", "TLS 1.3 on Control; without a certificate Edge's counts if Control listens outside loopback."),
+        ("auth", "Who may do what."),
+        (
+            "auth.hook",
+            "Your backend says who asks at Edge: a GET with some headers of the request, for a second at most."
         ),
-        ConfigurationSection(path: "clients", meaning: "Clients that say who they are, counted by what they have."),
-        ConfigurationSection(path: "store", meaning: "What the store keeps."),
-        ConfigurationSection(
-            path: "store.etcd",
-            meaning: "An etcd that several daemons share: it has the order of versions, each has a copy."),
-        ConfigurationSection(path: "cluster", meaning: "This daemon among those that share store.etcd."),
-        ConfigurationSection(path: "audit", meaning: "Who changed what, in <data>/audit.jsonl."),
-        ConfigurationSection(path: "sources", meaning: "Where scopes get their versions from, and what that may cost."),
-        ConfigurationSection(path: "webhooks", meaning: "Registered URLs and how they are sent to."),
-        ConfigurationSection(path: "log", meaning: "What is logged, and how."),
-        ConfigurationSection(path: "shutdown", meaning: "How the daemon ends."),
-    ]
+        ("clients", "Clients that say who they are, counted by what they have."),
+        ("store", "What the store keeps."),
+        ("store.etcd", "An etcd that several daemons share: it has the order of versions, each has a copy."),
+        ("cluster", "This daemon among those that share store.etcd."),
+        ("audit", "Who changed what, in <data>/audit.jsonl."),
+        ("sources", "Where scopes get their versions from, and what that may cost."),
+        ("webhooks", "Registered URLs and how they are sent to."),
+        ("log", "What is logged, and how."),
+        ("shutdown", "How the daemon ends."),
+    ].map { ConfigurationSection(path: $0, meaning: $1) }
 }

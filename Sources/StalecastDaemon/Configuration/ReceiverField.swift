@@ -17,50 +17,42 @@ enum ReceiverField {
     ]
 
     /// Words of all keys.
-    static let all = [
-        EntryField(
+    static let all: [EntryField] = [
+        .required(
             "name", "1 to 64 characters of A-Z a-z 0-9 - _; unique in the project",
             "Its name; a renamed webhook is a new one."),
-        EntryField(
-            optional: "project", "id", or: "demo", "The project it hears of."),
-        EntryField(
-            optional: "url", "http or https URL; may be left out for format fcm", or: nil, "Where requests go."),
-        EntryField(
-            optional: "topics", "list of names", or: "[PUSH_RC]",
+        .optional("project", "id", or: "demo", "The project it hears of."),
+        .optional("url", "http or https URL; may be left out for format fcm", or: nil, "Where requests go."),
+        .optional(
+            "topics", "list of names", or: "[PUSH_RC]",
             "What it hears of; stalecast.webhooks brings messages about webhooks themselves, "
                 + "stalecast.releases those about releases."),
-        EntryField(
-            optional: "secretFiles", "list of files, at least one unless format is fcm", or: nil,
+        .optional(
+            "secretFiles", "list of files, at least one unless format is fcm", or: nil,
             "Secrets (whsec_… or whsk_…, `stalecast webhooks new-secret` makes one): the current one first, those "
                 + "that still sign beside it after it."),
-        EntryField(
-            optional: "format", "standard (default), cloudevents-binary, cloudevents-structured or fcm", or: nil,
+        .optional(
+            "format", "standard (default), cloudevents-binary, cloudevents-structured or fcm", or: nil,
             "What requests look like."),
-        EntryField(
-            optional: "mode", "latest (default), all, fifo or fifo-advance", or: nil,
+        .optional(
+            "mode", "latest (default), all, fifo or fifo-advance", or: nil,
             "The newest version only, or every one; in order with fifo."),
-        EntryField(optional: "headers", "mapping of names and values", or: nil, "Sent with every request."),
-        EntryField(
-            optional: "maxPerSecond", "number, 0.001 to 1000", or: "no limit",
-            "Attempts per second at most."),
-        EntryField(
-            optional: "timeout", "duration, 1s to 60s", or: "15s",
-            "For one attempt; in a cluster 30s at most."),
-        EntryField(
-            optional: "minInterval", "duration, 0s to 1d", or: "0s",
-            "Between two deliveries of one scope."),
-        EntryField(
-            optional: "caFile, certificateFile, keyFile", "PEM files", or: nil,
+        .optional("headers", "mapping of names and values", or: nil, "Sent with every request."),
+        .optional("maxPerSecond", "number, 0.001 to 1000", or: "no limit", "Attempts per second at most."),
+        .optional("timeout", "duration, 1s to 60s", or: "15s", "For one attempt; in a cluster 30s at most."),
+        .optional("minInterval", "duration, 0s to 1d", or: "0s", "Between two deliveries of one scope."),
+        .optional(
+            "caFile, certificateFile, keyFile", "PEM files", or: nil,
             "A private authority, a client certificate with its key."),
-        EntryField(
-            optional: "addressProfile", "public or internal", or: "webhooks.addressProfile",
+        .optional(
+            "addressProfile", "public or internal", or: "webhooks.addressProfile",
             "Whether private networks may be called."),
-        EntryField(
-            optional: "serviceAccountFile, tokenUrl", "JSON file; URL", or: nil,
+        .optional(
+            "serviceAccountFile, tokenUrl", "JSON file; URL", or: nil,
             "For format fcm: the service account's key, and where tokens are fetched if not at its token_uri."),
-        EntryField(
-            optional: "verification", "none (default), challenge or cloudevents", or: nil,
+        .optional(
+            "verification", "none (default), challenge or cloudevents", or: nil,
             "Whether the receiver is asked for its consent first."),
-        EntryField(optional: "description", "at most 256 characters", or: nil, "For people."),
+        .optional("description", "at most 256 characters", or: nil, "For people."),
     ]
 }

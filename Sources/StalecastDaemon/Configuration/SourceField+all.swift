@@ -13,8 +13,7 @@ extension SourceField {
             optional: "interval", \.interval, .duration(.milliseconds(100)...(.seconds(86_400))), for: fed,
             or: "30s, for file 5s", "Between two looks, + or - 10 %."),
         SourceField(
-            "maxAge", \.maxAge, .duration(.zero...(.seconds(30 * 86_400))), for: fed,
-            or: "0s, never",
+            "maxAge", \.maxAge, .duration(.zero...(.seconds(30 * 86_400))), for: fed, or: "0s, never",
             "Age of the last successful look from which the daemon says that it is not ready."),
         SourceField(
             "herdBudget", \.herd.budget, .count(0...10_000_000, of: "requests per second"),
@@ -38,10 +37,8 @@ extension SourceField {
             optional: "path", \.path, .file("file or directory"), for: [.file],
             "The template, or a directory of *.json, *.yaml and *.yml that make one together."),
         SourceField(
-            optional: "url", \.url, .baseURL, for: [.firebase],
-            or: "Google's", "For firebase, where the REST API is."),
-        SourceField(
-            optional: "url", \.url, .sourceURL, for: [.http], "For http, the document."),
+            optional: "url", \.url, .baseURL, for: [.firebase], or: "Google's", "For firebase, where the REST API is."),
+        SourceField(optional: "url", \.url, .sourceURL, for: [.http], "For http, the document."),
         SourceField(
             "format", \.document.format, .choice, for: documents, or: "auto",
             "auto goes by the name of a file, the Content-Type, the first character."),
@@ -49,11 +46,10 @@ extension SourceField {
             "shape", \.document.shape, .choice, for: documents, or: "template",
             "values is a plain map of names and values, or a list of such maps of which the first wins."),
         SourceField(
-            "contentPointer", \.document.content, .pointer, for: documents,
-            or: "the whole document", "Where in the document the template is."),
+            "contentPointer", \.document.content, .pointer, for: documents, or: "the whole document",
+            "Where in the document the template is."),
         SourceField(
-            optional: "versionPointer", \.document.version, .pointer, for: documents,
-            or: "versions are counted here",
+            optional: "versionPointer", \.document.version, .pointer, for: documents, or: "versions are counted here",
             "Where in the document its version is, a number that grows."),
         SourceField(
             "versions", \.versions, .choice, for: [.firebase], or: "origin",
@@ -65,8 +61,8 @@ extension SourceField {
 
     private static let remoteAccess = [
         SourceField(
-            "timeout", \.access.timeout, .duration(.milliseconds(100)...(.seconds(300))), for: remote,
-            or: "15s", "For one request."),
+            "timeout", \.access.timeout, .duration(.milliseconds(100)...(.seconds(300))), for: remote, or: "15s",
+            "For one request."),
         SourceField(headers: "headers", for: remote, "Sent with every request."),
         SourceField(
             optional: "tokenFile", \.access.tokenFile, .file("file"), for: remote,
@@ -82,17 +78,17 @@ extension SourceField {
 
     private static let firebase = [
         SourceField(
-            optional: "originProject", \.firebase.project, .originProject, for: [.firebase],
-            or: "as here", "The project's name at the origin."),
+            optional: "originProject", \.firebase.project, .originProject, for: [.firebase], or: "as here",
+            "The project's name at the origin."),
         SourceField(
-            optional: "originNamespace", \.firebase.namespace, .namespace, for: [.firebase],
-            or: "as here", "The namespace's name at the origin."),
+            optional: "originNamespace", \.firebase.namespace, .namespace, for: [.firebase], or: "as here",
+            "The namespace's name at the origin."),
         SourceField(
             optional: "serviceAccountFile", \.firebase.serviceAccountFile, .file("JSON file"), for: [.firebase],
             "Key of the service account whose tokens the origin wants."),
         SourceField(
-            optional: "tokenUrl", \.firebase.tokenURL, .sourceURL, for: [.firebase],
-            or: "the key file's token_uri", "Where its tokens are fetched."),
+            optional: "tokenUrl", \.firebase.tokenURL, .sourceURL, for: [.firebase], or: "the key file's token_uri",
+            "Where its tokens are fetched."),
         SourceField(
             optional: "apiKey", \.firebase.apiKey, .text("key"), for: [.firebase],
             "With the key of an app the origin's real-time stream is listened to; looks are then only a safety net."),
@@ -104,8 +100,7 @@ extension SourceField {
             or: "Google's, with url set that one", "Where the stream is."),
         SourceField(
             optional: "installationsUrl", \.firebase.installationsURL, .baseURL, for: [.firebase],
-            or: "Google's, with url set none",
-            "Where the stream's installation is registered."),
+            or: "Google's, with url set none", "Where the stream's installation is registered."),
     ]
 
     private static let fence = [
@@ -120,11 +115,9 @@ extension SourceField {
         ),
         SourceField(
             optional: "fenceCaFile", \.fence.caFile, .file("PEM file"), for: fed,
-            or: "caFile for the origin's host, the system's for others",
-            "A private authority of the host of fenceUrl."),
+            or: "caFile for the origin's host, the system's for others", "A private authority of the host of fenceUrl."),
         SourceField(
-            "fenceWait", \.fence.wait, .duration(.zero...(.seconds(300))), for: fed,
-            or: "2s",
+            "fenceWait", \.fence.wait, .duration(.zero...(.seconds(300))), for: fed, or: "2s",
             "How long to wait for that; then the version is announced with \"fence\":\"timeout\"."),
     ]
 

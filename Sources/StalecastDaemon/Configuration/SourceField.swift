@@ -32,7 +32,7 @@ struct SourceField: Sendable {
         for kinds: Set<SourceKind>, or absent: String? = nil, _ meaning: String
     ) {
         self.kinds = kinds
-        entry = EntryField(optional: name, kind.form, or: absent, meaning)
+        entry = EntryField.optional(name, kind.form, or: absent, meaning)
         read = .scalar { text, feed throws(InvalidValue) in feed[keyPath: key] = try kind.parse(text) }
     }
 
@@ -42,7 +42,7 @@ struct SourceField: Sendable {
         _ kind: OptionKind<Value>, for kinds: Set<SourceKind>, or absent: String? = nil, _ meaning: String
     ) {
         self.kinds = kinds
-        entry = EntryField(optional: name, kind.form, or: absent, meaning)
+        entry = EntryField.optional(name, kind.form, or: absent, meaning)
         read = .scalar { text, feed throws(InvalidValue) in feed[keyPath: key] = try kind.parse(text) }
     }
 
@@ -52,7 +52,7 @@ struct SourceField: Sendable {
         for kinds: Set<SourceKind>, _ meaning: String
     ) {
         self.kinds = kinds
-        entry = EntryField(optional: name, "list of files", or: nil, meaning)
+        entry = EntryField.optional(name, "list of files", or: nil, meaning)
         read = .list { texts, feed throws(InvalidValue) in
             feed[keyPath: key] = []
             for text in texts { feed[keyPath: key].append(try checkedPath(text)) }
@@ -61,7 +61,7 @@ struct SourceField: Sendable {
 
     init(headers name: String, for kinds: Set<SourceKind>, _ meaning: String) {
         self.kinds = kinds
-        entry = EntryField(optional: name, "mapping of names and values", or: nil, meaning)
+        entry = EntryField.optional(name, "mapping of names and values", or: nil, meaning)
         read = .headers
     }
 }
