@@ -49,6 +49,7 @@ extension AuthorizerState {
         _ credential: Credential, at listener: Authorizer.Listener, _ plain: [SecretDigest], _ now: Timestamp
     ) throws(Denial) -> CredentialLookup {
         let digest = SecretDigest(of: credential.text)
+        // Control's token may be any text, also one that looks like a key or a JWT: it is compared before that.
         if listener == .control, let bootstrap, bootstrap.matches(digest), !credential.isInURL {
             return .principal(Principal(kind: .bootstrap, id: "bootstrap", grants: [Grant(role: .operator)]))
         }

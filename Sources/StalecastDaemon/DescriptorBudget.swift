@@ -98,6 +98,7 @@ package struct DescriptorBudget: Sendable, Hashable {
     /// Connections to Edge under a limit that was changed after the start: Control gives what it can, and the other
     /// parts keep the shares that they have.
     package func edge(under limit: UInt64) -> Int {
+        // A process without a limit has one of `UInt64.max`, which is clamped to the largest `Int`.
         let (share, overflow) = (edge + control - control(under: limit))
             .addingReportingOverflow(Int(clamping: limit) - self.limit)
         return overflow ? .max : max(0, share)

@@ -94,6 +94,7 @@ enum DER {
                 length.insert(UInt8(rest & 0xFF), at: 0)
                 rest >>= 8
             }
+            // Long form (X.690 §8.1.3.5): the first byte counts those of the length.
             length.insert(0x80 | UInt8(length.count), at: 0)
         }
         return [tag] + length + content
@@ -108,6 +109,7 @@ enum DER {
     /// An object identifier, `2.5.29.17`.
     static func identifier(_ text: String) -> [UInt8] {
         let arcs = text.split(separator: ".").compactMap { UInt($0) }
+        // One number holds the first two arcs (X.690 §8.19.4).
         var bytes = [UInt8(arcs[0] * 40 + arcs[1])]
         for arc in arcs.dropFirst(2) {
             var groups = [UInt8(arc & 0x7F)]

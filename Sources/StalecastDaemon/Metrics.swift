@@ -72,6 +72,7 @@ struct MetricsText {
 
     private mutating func line(_ name: String, _ labels: [(String, String)], _ value: Double) {
         let inner = labels.map { "\($0.0)=\"\(Self.escaped($0.1))\"" }.joined(separator: ",")
+        // Int64 of a Double beyond its range would end the process.
         let number = value == value.rounded() && abs(value) < 1e15 ? "\(Int64(value))" : "\(value)"
         text += name + (inner.isEmpty ? "" : "{\(inner)}") + " \(number)\n"
     }

@@ -148,6 +148,7 @@ package enum SystemdMessage: String {
     case beginningAnew = "WATCHDOG_USEC=86400000000"
 
     package func send() {
+        // `sun_path` has 108 bytes.
         guard let path = ProcessInfo.processInfo.environment["NOTIFY_SOCKET"], path.utf8.count < 108 else { return }
         let socket = socket(AF_UNIX, Int32(SOCK_DGRAM.rawValue), 0)
         guard socket >= 0 else { return }
@@ -159,6 +160,7 @@ package enum SystemdMessage: String {
             // A leading @ is how the environment spells the abstract namespace.
             if path.hasPrefix("@") { room[0] = 0 }
         }
+        // Names in the abstract namespace end with the address, not at a NUL (unix(7)).
         let length = socklen_t(MemoryLayout<sa_family_t>.size + path.utf8.count)
         var text = rawValue
         // Ends what ``beginningAnew`` began.

@@ -99,7 +99,7 @@ package struct TokenKey: Sendable {
         case .es256:
             guard kind == "EC", curve == "P-256", let x = bytes("x"), let y = bytes("y"), x.count == 32, y.count == 32
             else { return nil }
-            // A point off the curve is not a key.
+            // A point off the curve is not a key. 4 announces a point that is not compressed (SEC 1 §2.3.3).
             return (try? P256.Signing.PublicKey(x963Representation: [4] + x + y)).map(Material.p256)
         case .eddsa:
             guard kind == "OKP", curve == "Ed25519", let x = bytes("x"), x.count == 32 else { return nil }

@@ -69,6 +69,7 @@ extension TokenIssuer {
             algorithms.contains(algorithm)
         else { throw .wrongAlgorithm }
         guard !["crit", "jwk", "jku", "x5u", "x5c"].contains(where: { header[$0] != nil }) else { throw .malformed }
+        // Media types are compared in any case (RFC 7515 §4.1.9).
         guard let type = header["typ"] ?? .some(""), let text = type.string,
             types.contains(where: { $0.utf8.elementsEqual(text.utf8) || $0.lowercased() == text.lowercased() })
         else { throw .malformed }
@@ -120,6 +121,7 @@ extension TokenIssuer {
             guard let claim = claims[name] else { continue }
             let time = try Self.seconds(claim)
             guard time * 1_000_000 <= ahead else { throw .notYet }
+            // An `iat` that lies ahead would let the token last longer than `maxLifetime` from now.
             if name == "iat" { begin = min(begin, time) }
         }
         guard end * 1_000_000 > now.microseconds else { throw .expired }

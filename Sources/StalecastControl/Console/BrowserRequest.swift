@@ -51,6 +51,7 @@ struct BrowserRequest: Sendable {
     /// cookie.
     private func isOfOneOrigin(with host: String) -> Bool {
         let sites = head.headers[canonicalForm: "sec-fetch-site"]
+        // No script can set this field, so it decides alone where a browser sends it.
         if !sites.isEmpty { return sites.allSatisfy { $0 == "same-origin" || $0 == "none" } }
         let origins = head.headers[canonicalForm: "origin"]
         if origins.isEmpty { return cookie == nil }

@@ -59,6 +59,7 @@ struct Watcher: Sendable {
                 if isTaken == true { saidAt = now }
             case .news: break
             }
+            // A client to which nothing was sent is not late.
             if isTaken != false { takenAt = now }
             if now - takenAt > Self.patience { return }
             // Cancelled is the end, and the loop's condition sees it.
