@@ -19,16 +19,14 @@ struct ControlService: Service {
     func run() async throws {
         do {
             try await server.run()
-        } catch let error as IOError where error.errnoCode == EADDRINUSE {
-            throw StartError(
-                "control cannot listen on \(address): another process uses that port; stop it or choose another with "
-                    + "--control")
-        } catch let error as IOError where error.errnoCode == EADDRNOTAVAIL {
-            throw StartError(
-                "control cannot listen on \(address): no interface of this machine has that address; choose another with "
-                    + "--control")
         } catch let error as IOError {
-            throw StartError("control cannot listen on \(address): \(String(cString: strerror(error.errnoCode)))")
+            let reason =
+                switch error.errnoCode {
+                case EADDRINUSE: "another process uses that port; stop it or choose another with --control"
+                case EADDRNOTAVAIL: "no interface of this machine has that address; choose another with --control"
+                default: String(cString: strerror(error.errnoCode))
+                }
+            throw StartError("control cannot listen on \(address): \(reason)")
         }
     }
 

@@ -38,18 +38,19 @@ extension GoogleError {
         "The request has two different credentials, or one header twice. Send one."
     ).closing()
 
+    /// The state of things, not the request, stands in the way.
+    static func failedPrecondition(_ message: String) -> GoogleError { .init(400, "FAILED_PRECONDITION", message) }
+
     /// The scope's versions come from a source, which a publish here would contradict.
     static func fed(_ scope: Scope, by source: String) -> GoogleError {
-        GoogleError(
-            400, "FAILED_PRECONDITION",
+        .failedPrecondition(
             "The versions of \(scope) come from \(source), and cannot be published or rolled back here: publish there, "
                 + "or remove the scope from sources in the configuration.")
     }
 
     /// Refuses a publish in a scope where each needs an approval.
     static func needsApproval(_ scope: Scope) -> GoogleError {
-        GoogleError(
-            400, "FAILED_PRECONDITION",
+        .failedPrecondition(
             "\(scope.project) asks for approvals (approvals: required in its configuration): nothing was published. Propose "
                 + "it, `stalecast publish --propose FILE` or PUT with ?propose=true, and let another user approve it; a "
                 + "rollback needs no approval, and is logged as a bypass.")

@@ -31,9 +31,7 @@ package struct OutcomeMapping: Sendable {
             .invalidArgument("[VALIDATION_ERROR]: \(error.description)")
         case .unknownProposal: .notFound("Requested entity was not found: \(error.description).")
         case .notOpen(let number, let state):
-            GoogleError(
-                400, "FAILED_PRECONDITION",
-                "Proposal \(number) was \(state.rawValue.lowercased()) already; nothing was done.")
+            .failedPrecondition("Proposal \(number) was \(state.rawValue.lowercased()) already; nothing was done.")
         case .ownProposal(let number): Self.ownProposal(number)
         case .tooManyProposals(let count):
             GoogleError(
@@ -48,7 +46,7 @@ package struct OutcomeMapping: Sendable {
                     + "first, or publish with supersede=true.")
         case .noRelease: .notFound("Requested entity was not found: \(error.description).")
         case .releaseRefused: GoogleError(409, "FAILED_PRECONDITION", error.description)
-        case .nothingToStageOver, .clusterWithoutReleases: GoogleError(400, "FAILED_PRECONDITION", error.description)
+        case .nothingToStageOver, .clusterWithoutReleases: .failedPrecondition(error.description)
         case .unknownProject(let project): .notFound("Requested entity was not found: project \(project).")
         case .keyReused(let number): Self.keyReused(number)
         case .diskFull: Self.diskFull
@@ -71,8 +69,7 @@ package struct OutcomeMapping: Sendable {
     }
 
     private static func ownProposal(_ number: Int64) -> GoogleError {
-        GoogleError(
-            400, "FAILED_PRECONDITION",
+        .failedPrecondition(
             "Proposal \(number) is your own: another principal has to approve it. All who use the control token are "
                 + "one and the same; give people keys (`stalecast keys create --role publisher`) or tokens of an issuer."
         )
@@ -108,11 +105,7 @@ package struct OutcomeMapping: Sendable {
         return GoogleError(
             504, "DEADLINE_EXCEEDED",
             "The log of the cluster did not say in time whether this version was committed. Ask what became of it: \(asking)"
-        ).with(
-            detail: [
-                "@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "COMMIT_PENDING", "domain": "stalecast",
-                "outcome": "unknown", "publishId": .string(publish),
-            ])
+        ).with(detail: outcome("COMMIT_PENDING", "unknown", ["publishId": .string(publish)]))
     }
 
     private static func failed(commits: Bool) -> GoogleError {
@@ -120,10 +113,12 @@ package struct OutcomeMapping: Sendable {
         return commits ? error.with(detail: outcome("STORE_FAILED", "not_committed")) : error
     }
 
-    static func outcome(_ reason: String, _ outcome: String) -> JSONValue {
-        [
+    /// - Parameter more: further members.
+    static func outcome(_ reason: String, _ outcome: String, _ more: JSONObject = [:]) -> JSONValue {
+        let detail: JSONObject = [
             "@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": .string(reason), "domain": "stalecast",
             "outcome": .string(outcome),
         ]
+        return .object(more.members.reduce(into: detail) { $0[$1.key] = $1.value })
     }
 }

@@ -194,10 +194,8 @@ package final class SignInService: Sendable {
 
     private func fetch(_ issuer: TokenIssuer) async throws -> OpenIDProvider {
         let (status, body) = try await send(
-            OutboundRequest(
-                url: try OpenIDProvider.place(of: issuer),
-                headers: [OutboundHeader(trusted: "accept", "application/json")], limits: Self.limits,
-                policy: policy, tls: issuer.keys.caFile.map { OutboundTLS(caFile: $0) }))
+            to: issuer, at: try OpenIDProvider.place(of: issuer),
+            headers: [OutboundHeader(trusted: "accept", "application/json")])
         guard status == 200 else { throw OpenIDProvider.Unusable(description: "its document: status \(status)") }
         let provider = try OpenIDProvider(body, of: issuer)
         if let problem = provider.problem {
@@ -218,10 +216,7 @@ package final class SignInService: Sendable {
             var secret: String?
             if let path = client.secretFile { secret = try await files.read(path) }
             let (headers, body) = try provider.exchange(code, flow, client, secret: secret)
-            answer = try await send(
-                OutboundRequest(
-                    method: "POST", url: provider.token, headers: headers, body: body, limits: Self.limits,
-                    policy: policy, tls: issuer.keys.caFile.map { OutboundTLS(caFile: $0) }))
+            answer = try await send("POST", to: issuer, at: provider.token, headers: headers, body: body)
         } catch {
             throw .unavailable(issuer.name, "\(error)")
         }
@@ -237,7 +232,13 @@ package final class SignInService: Sendable {
         timeout: .seconds(10), maxBodyBytes: OpenIDProvider.maxBytes, overflow: .fail)
 
     /// Redirects are not followed.
-    private func send(_ request: OutboundRequest) async throws -> (status: Int, body: [UInt8]) {
+    private func send(
+        _ method: String = "GET", to issuer: TokenIssuer, at url: OutboundURL, headers: [OutboundHeader],
+        body: [UInt8]? = nil
+    ) async throws -> (status: Int, body: [UInt8]) {
+        let request = OutboundRequest(
+            method: method, url: url, headers: headers, body: body, limits: Self.limits, policy: policy,
+            tls: issuer.keys.caFile.map { OutboundTLS(caFile: $0) })
         switch await (try engine()).send(request).result {
         case .failed(let failure): throw failure
         case .answered(let status, _, let body, _): return (status, body)

@@ -35,13 +35,10 @@ extension GoogleError {
             addresses.isEmpty
             ? "Ask the Control of a core node; none is known here by its cluster.advertise."
             : "Ask the Control of a core node: \(addresses.joined(separator: ", "))."
+        let known = JSONValue.array(addresses.map(JSONValue.string))
         return GoogleError(
             421, "FAILED_PRECONDITION",
             "This node only follows the cluster's log (cluster.role: edge); nothing was done. \(place)"
-        ).with(
-            detail: [
-                "@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "EDGE_NODE", "domain": "stalecast",
-                "outcome": "not_committed", "addresses": .array(addresses.map { .string($0) }),
-            ])
+        ).with(detail: OutcomeMapping.outcome("EDGE_NODE", "not_committed", ["addresses": known]))
     }
 }

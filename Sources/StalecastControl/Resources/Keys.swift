@@ -72,23 +72,19 @@ extension Call {
     private func storedKey() throws(GoogleError) -> AccessKey {
         let id = names["key"]
         if id == "bootstrap" {
-            throw Self.failedPrecondition("The control token is replaced with `stalecast token rotate`, not here.")
+            throw .failedPrecondition("The control token is replaced with `stalecast token rotate`, not here.")
         }
         guard let listed = control.access.key(id) else {
             throw .notFound("Requested entity was not found: there is no key \(id.prefix(40)).")
         }
         if listed.isConfigured {
-            throw Self.failedPrecondition("The key \(id) is one of auth.keys in the configuration; change it there.")
+            throw .failedPrecondition("The key \(id) is one of auth.keys in the configuration; change it there.")
         }
         return listed.key
     }
 
-    private static func failedPrecondition(_ sentence: String) -> GoogleError {
-        GoogleError(400, "FAILED_PRECONDITION", sentence)
-    }
-
     private static func isRevoked(_ id: String) -> GoogleError {
-        failedPrecondition("The key \(id) is revoked already, for good; make another one.")
+        .failedPrecondition("The key \(id) is revoked already, for good; make another one.")
     }
 
     private func answer(_ id: String, _ made: APIKey?) -> Answer {

@@ -87,31 +87,32 @@ extension TemplateResource {
     /// webhook body is taken as a reason too; a body about a resolved alert pauses nothing. `percent` limits the action
     /// to the stage of that share, so that a client can safely repeat a request whose answer was lost.
     func changeRelease(_ action: ReleaseAction, _ call: Call) async throws(GoogleError) -> Answer {
-        let (reason, percent) = (try Self.releaseReason(call.body), try Self.releasePercent(call.body))
+        let request = try ReleaseRequest(call.body)
         // Alertmanager sends the end of an alert to the same URL as its beginning.
-        if action == .pause, Self.isEndOfAlert(call.body) { return try await getRelease(call) }
+        if action == .pause, request.isEndOfAlert { return try await getRelease(call) }
         let actor = call.principal?.actor ?? "stranger"
         let release = try await store(
             commits: true,
             try await store.change(
-                releaseOf: scope, action, ReleaseDecision(by: actor, reason: reason, seen: try await seen(at: percent)))
-        )
-        note(release, reason, call)
+                releaseOf: scope, action,
+                ReleaseDecision(by: actor, reason: request.reason, seen: try await seen(at: request.percent))))
+        note(release, request.reason, call)
         return answer(release, call)
     }
 
     /// `POST remoteConfig/release:rollback`: the content before the release becomes the next version.
     func rollBackRelease(_ call: Call) async throws(GoogleError) -> Answer {
-        let (reason, percent) = (try Self.releaseReason(call.body), try Self.releasePercent(call.body))
+        let request = try ReleaseRequest(call.body)
         let (user, origin, actor) = (call.updateUser, call.updateOrigin, call.principal?.actor ?? "stranger")
         let version = try await store(
             commits: true,
             try await store.rollBack(
-                releaseOf: scope, ReleaseDecision(by: actor, reason: reason, seen: try await seen(at: percent)),
+                releaseOf: scope,
+                ReleaseDecision(by: actor, reason: request.reason, seen: try await seen(at: request.percent)),
                 user: user, origin: origin))
         call.note.published(version)
         guard let release = store.release(of: scope) else { throw .notFound("Requested entity was not found.") }
-        note(release, reason, call)
+        note(release, request.reason, call)
         return answer(release, call)
     }
 
@@ -145,38 +146,41 @@ extension TemplateResource {
         return object
     }
 
-    private static func isEndOfAlert(_ body: [UInt8]) -> Bool {
-        // A body that is not JSON was refused before.
-        let json = try? JSONBody.parse(body)
-        return json?["alerts"]?.array != nil && json?["status"]?.string == "resolved"
-    }
-
-    /// Share that the release must have reached for the action, in basis points; nil: any share.
-    private static func releasePercent(_ body: [UInt8]) throws(GoogleError) -> Int? {
-        // A body that is not JSON was refused before.
-        guard let json = try? JSONBody.parse(body), let value = json["percent"], !value.isNull else { return nil }
-        guard let points = Percentage.basisPoints(value) else {
-            throw .invalidField("percent", "percent is the share that the release has told, such as 10 or \"10%\"")
-        }
-        return points
-    }
-
     fileprivate static let mostReasonBytes = 1024
+}
 
-    /// - Returns: nil where none is given.
-    private static func releaseReason(_ body: [UInt8]) throws(GoogleError) -> String? {
-        guard !body.allSatisfy({ [0x20, 0x09, 0x0A, 0x0D].contains($0) }) else { return nil }
+/// Body of an action on a release: `{"reason":"…","percent":10}`, or what Alertmanager sends; may be empty.
+private struct ReleaseRequest {
+    /// nil where none is given.
+    var reason: String?
+    /// Share that the release must have reached for the action, in basis points; nil: any share.
+    var percent: Int?
+    var isEndOfAlert = false
+
+    init(_ body: [UInt8]) throws(GoogleError) {
+        guard !body.allSatisfy({ [0x20, 0x09, 0x0A, 0x0D].contains($0) }) else { return }
         let json = try JSONBody.parse(body)
         guard json.object != nil else { throw .invalidArgument("The request body must be a JSON object.") }
+        isEndOfAlert = json["alerts"]?.array != nil && json["status"]?.string == "resolved"
+        reason = try Self.reason(json)
+        guard let value = json["percent"], !value.isNull else { return }
+        percent = Percentage.basisPoints(value)
+        guard percent != nil else {
+            throw .invalidField("percent", "percent is the share that the release has told, such as 10 or \"10%\"")
+        }
+    }
+
+    private static func reason(_ json: JSONValue) throws(GoogleError) -> String? {
+        let most = TemplateResource.mostReasonBytes
         if let alerts = json["alerts"]?.array {
             let names = alerts.filter { $0["status"]?.string != "resolved" }
                 .compactMap { $0["labels"]?["alertname"]?.string }
             let text = "alert: " + (names.isEmpty ? json["status"]?.string ?? "unnamed" : names.joined(separator: ", "))
-            return String(decoding: text.utf8.prefix(mostReasonBytes), as: UTF8.self)
+            return String(decoding: text.utf8.prefix(most), as: UTF8.self)
         }
         guard let value = json["reason"], !value.isNull else { return nil }
-        guard let reason = value.string, reason.utf8.count <= mostReasonBytes else {
-            throw .invalidField("reason", "reason is a text of at most \(mostReasonBytes) bytes")
+        guard let reason = value.string, reason.utf8.count <= most else {
+            throw .invalidField("reason", "reason is a text of at most \(most) bytes")
         }
         return reason.isEmpty ? nil : reason
     }
