@@ -23,9 +23,7 @@ package struct DaemonLog: LogHandler {
         self.format = format
     }
 
-    package static func setLevel(_ level: Configuration.LogLevel) {
-        self.level.withLock { $0 = Logger.Level(rawValue: level.rawValue) ?? .info }
-    }
+    package static func setLevel(_ level: Logger.Level) { self.level.withLock { $0 = level } }
 
     package subscript(metadataKey key: String) -> Logger.Metadata.Value? {
         get { metadata[key] }

@@ -1,4 +1,5 @@
 import Foundation
+import Logging
 import StalecastControl
 import StalecastDaemon
 import StalecastEdge

@@ -1,3 +1,4 @@
+package import Logging
 package import StalecastAccess
 package import StalecastControl
 package import StalecastEdge
@@ -198,13 +199,8 @@ extension Configuration {
     }
 
     package struct Log: Sendable, Equatable {
-        package var level = LogLevel.info
+        package var level = Logger.Level.info
         package var format = LogFormat.text
-    }
-
-    /// The lowest level that is logged; names and order of swift-log.
-    package enum LogLevel: String, Sendable, CaseIterable {
-        case trace, debug, info, notice, warning, error, critical
     }
 
     /// `text` for terminals, `json` (one object per line) for collectors.
