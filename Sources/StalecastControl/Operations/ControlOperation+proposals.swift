@@ -50,7 +50,6 @@ extension ControlOperations {
                     required: ["principal", "time"]), "changedKeys": names, "changedSince": names,
                 "template": .schema("Template"),
             ], required: ["number", "state", "stale", "baseVersion", "baseEtag", "createTime", "author", "changedKeys"]),
-        "Proposals": .objectSchema(
-            ["proposals": .listSchema(.schema("Proposal")), "nextPageToken": text], required: ["proposals"]),
+        "Proposals": page("proposals", of: "Proposal"),
     ]
 }

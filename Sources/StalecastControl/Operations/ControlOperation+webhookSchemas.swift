@@ -10,22 +10,18 @@ extension ControlOperations {
                 "name", "id", "url", "topics", "format", "mode", "paused", "origin", "createTime", "updateTime", "etag",
                 "state",
             ]),
-        "Webhooks": .objectSchema(
-            ["webhooks": .listSchema(.schema("Webhook")), "nextPageToken": text], required: ["webhooks"]),
+        "Webhooks": page("webhooks", of: "Webhook"),
         "WebhookAttempt": .objectSchema(
             [
                 "kind, messageId, namespace, versionNumber, outcome, problem, response": text,
                 "attempt": ["type": "integer", "minimum": 1], "startTime, nextAttemptTime": moment, "status": integer,
                 "phasesMs": ["type": "object", "additionalProperties": number],
             ], required: ["kind", "attempt", "startTime", "outcome", "phasesMs"]),
-        "WebhookAttempts": .objectSchema(
-            ["attempts": .listSchema(.schema("WebhookAttempt")), "nextPageToken": text], required: ["attempts"]),
+        "WebhookAttempts": page("attempts", of: "WebhookAttempt"),
         "WebhookDeadLetter": .recordSchema(
             ["id, namespace, versionNumber, reason": text, "attempts, lastStatus": integer, "moveTime": moment],
             optional: ["lastStatus"]),
-        "WebhookDeadLetters": .objectSchema(
-            ["deadLetters": .listSchema(.schema("WebhookDeadLetter")), "nextPageToken": text], required: ["deadLetters"]
-        ),
+        "WebhookDeadLetters": page("deadLetters", of: "WebhookDeadLetter"),
     ]
 
     private static let seconds: JSONValue = ["type": "string", "examples": ["15s"]]
@@ -38,47 +34,43 @@ extension ControlOperations {
         "mode": .enumSchema(["latest", "all", "fifo", "fifo-advance"]),
         "headers": ["type": "object", "additionalProperties": text],
         "limits": .objectSchema([
-            "maxPerSecond": ["type": "number", "minimum": .double(0.001), "maximum": 1000], "timeout": seconds,
-            "minInterval": seconds,
+            "maxPerSecond": ["type": "number", "minimum": .double(0.001), "maximum": 1000],
+            "timeout, minInterval": seconds,
         ]),
-        "tls": .objectSchema(["caFile": text, "certificateFile": text, "keyFile": text]),
+        "tls": .objectSchema(["caFile, certificateFile, keyFile": text]),
         "addressProfile": .enumSchema(["public", "internal"]),
-        "fcm": .objectSchema(["serviceAccountFile": text, "tokenUrl": text]),
+        "fcm": .objectSchema(["serviceAccountFile, tokenUrl": text]),
         "verification": .objectSchema(["method": .enumSchema(["none", "challenge", "cloudevents"])]),
-        "description": ["type": "string", "maxLength": 256], "paused": flag,
+        "description": ["type": "string", "maxLength": 256],
+        "paused": flag,
         "signing": .objectSchema(["algorithm": .enumSchema(["hmac-sha256", "ed25519"]), "secret": text]),
     ]
 
     /// Settings with the members that the daemon adds.
     private static let webhookFacts: JSONObject = {
-        var object = webhookSettings
-        for name in ["name", "id", "configuredAs", "etag"] { object[name] = text }
-        object["origin"] = .enumSchema(["api", "configuration"])
-        object["createTime"] = moment
-        object["updateTime"] = moment
-        // `secret` is in the answer that made it alone: of a creation, a rotation, or an update to a format that signs.
-        object["signing"] = .objectSchema([
-            "algorithm": text, "publicKey": text, "secret": text, "keys": .listSchema(anyObject),
-        ])
-        object["state"] = .objectSchema(
-            [
-                "name": .enumSchema(["active", "unverified", "paused", "failing", "disabled"]), "since": moment,
-                "reason": text,
-            ], required: ["name"])
-        object["delivery"] = .objectSchema([
-            "consecutiveFailures": integer, "nextAttemptTime": moment,
-            "lastFailure": .objectSchema(
-                ["time": moment, "outcome": text, "status": integer, "problem": text, "response": text],
-                required: ["time", "outcome"]),
-            "scopes": .listSchema(
-                .objectSchema([
-                    "namespace": text, "acknowledgedVersion": text, "currentVersion": text, "lag": integer,
-                    "owed": integer, "inFlight": flag,
-                ])),
-        ])
-        // In a cluster: the other node that delivers, or why its status is not known; there is no `delivery` then.
-        object["deliveryNode"] = text
-        object["deliveryProblem"] = text
-        return object
+        let added: JSONObject = [
+            "name, id, configuredAs, etag": text, "origin": .enumSchema(["api", "configuration"]),
+            "createTime, updateTime": moment,
+            // `secret` is in the answer that made it alone: of a creation, a rotation, or an update to a format that signs.
+            "signing": .objectSchema(["algorithm, publicKey, secret": text, "keys": .listSchema(anyObject)]),
+            "state": .objectSchema(
+                [
+                    "name": .enumSchema(["active", "unverified", "paused", "failing", "disabled"]), "since": moment,
+                    "reason": text,
+                ], required: ["name"]),
+            "delivery": .objectSchema([
+                "consecutiveFailures": integer, "nextAttemptTime": moment,
+                "lastFailure": .objectSchema(
+                    ["time": moment, "outcome, problem, response": text, "status": integer],
+                    required: ["time", "outcome"]),
+                "scopes": .listSchema(
+                    .objectSchema([
+                        "namespace, acknowledgedVersion, currentVersion": text, "lag, owed": integer, "inFlight": flag,
+                    ])),
+            ]),
+            // In a cluster: the other node that delivers, or why its status is not known; there is no `delivery` then.
+            "deliveryNode, deliveryProblem": text,
+        ]
+        return added.members.reduce(into: webhookSettings) { $0[$1.key] = $1.value }
     }()
 }

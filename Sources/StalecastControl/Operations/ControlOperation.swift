@@ -78,6 +78,11 @@ package enum ControlOperations {
     static let number: JSONValue = ["type": "number"]
     static let anyObject: JSONValue = ["type": "object"]
 
+    /// One page of a list.
+    static func page(_ name: String, of schema: String) -> JSONValue {
+        .objectSchema([name: .listSchema(.schema(schema)), "nextPageToken": text], required: [name])
+    }
+
     // MARK: Parameters of several lines
 
     /// - Parameter least: 0 where 0 means the default.
