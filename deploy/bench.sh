@@ -410,7 +410,7 @@ profile() {
     for n in "${subscribers[@]}"; do
         for r in "${announcements[@]}"; do
             valgrind --tool=callgrind --separate-threads=yes --callgrind-out-file="$work/$name-$n-$r" \
-                "$work/benchmarks" deliver --subscribers "$n" --announcements "$r" "$@" \
+                "$work/benchmarks" --subscribers "$n" --announcements "$r" "$@" \
                 >"$work/$name-$n-$r.log" 2>&1 || { cat "$work/$name-$n-$r.log" >&2 && return 1; }
         done
     done
@@ -418,7 +418,7 @@ profile() {
 
 # figures NAME LABEL: prints them, and writes and compares them if asked to.
 figures() {
-    "$work/benchmarks" figures "$work/$1" --subscribers "${subscribers[@]}" \
+    deploy/bench/figures.py "$work/$1" --subscribers "${subscribers[@]}" \
         --announcements "${announcements[@]}" --label "$2" --json "$work/figures.json" ${compare:+--compare "$compare"}
 }
 

@@ -5,10 +5,13 @@ import StalecastEdge
 import StalecastHub
 import Synchronization
 
-/// One run of the hot loop: announcements to subscribers on loopback, one at a time, then the end.
+/// One run of Edge's hot loop: announcements to subscribers on loopback, one at a time, then the end. It counts instead of
+/// timing, so that two commits can be compared on any machine: `deploy/bench.sh` runs it under callgrind several times, and
+/// `deploy/bench/figures.py` makes the differences.
+@main
 struct Deliver: ParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "deliver",
+        commandName: "stalecast-benchmarks",
         abstract: "Announces changes to subscribers in this process; run it under callgrind.")
 
     @Option(help: "Streams on one topic.")
