@@ -6,7 +6,6 @@ import StalecastWire
 /// `stalecast backup`: a safe copy of the store and of the webhooks, while the daemon runs or not.
 struct Backup: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "backup",
         abstract: "Copy the store and the webhooks into one file, from here or elsewhere, even while the daemon runs.",
         discussion: """
             The copy is consistent: it holds every version acknowledged before it began, and every webhook with the state of \
@@ -24,7 +23,6 @@ struct Backup: AsyncParsableCommand {
     /// Makes the copy.
     struct Make: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "make",
             abstract: "Copy the store and the webhooks into one file.",
             discussion: """
                 A data directory is copied where it lies. Where --control or --context names a daemon, or no data directory is \
@@ -128,7 +126,6 @@ struct Backup: AsyncParsableCommand {
     /// Reads a backup through.
     struct Verify: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "verify",
             abstract: "Read a backup through and say what it holds.",
             discussion: """
                 The checksum shows that no byte has changed since the backup was made. Backups of 0.2.0 and older have none: \
@@ -173,7 +170,6 @@ struct NumberFloorOptions: ParsableArguments {
 /// `stalecast restore`: puts a backup in the place of a data directory's store.
 struct Restore: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "restore",
         abstract: "Put a backup in place of the store and the webhooks; the daemon must be stopped.",
         discussion: """
             The store gets a new identity: clients that come back with a cursor of the former one are told so \

@@ -6,7 +6,6 @@ import StalecastWire
 /// `stalecast check-config`: reads the configuration as `serve` would, and does nothing else.
 struct CheckConfig: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "check-config",
         abstract: "Check a configuration file, the environment and flags of serve, without starting anything.",
         discussion: """
             All problems are reported together, each with its line; the exit code is then 78, as with `serve`. \

@@ -43,7 +43,6 @@ extension ContextFile {
 }
 
 extension Contexts {
-    /// `stalecast context list`.
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             commandName: "list", abstract: "List the contexts; the one in use has a star.",
@@ -74,10 +73,8 @@ extension Contexts {
         }
     }
 
-    /// `stalecast context add`.
     struct Add: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "add",
             abstract: "Add a context, or change what is given of one that is there.",
             discussion: """
                 The first one is in use at once.
@@ -143,10 +140,8 @@ extension Contexts {
         private static func absolute(_ path: String) -> String { URL(fileURLWithPath: path).standardizedFileURL.path }
     }
 
-    /// `stalecast context use`.
     struct Use: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "use",
             abstract: "Use a context from now on, or none.",
             discussion: """
                 Examples:
@@ -175,10 +170,8 @@ extension Contexts {
         }
     }
 
-    /// `stalecast context remove`.
     struct Remove: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "remove",
             abstract: "Forget a context; its token's file stays.",
             discussion: """
                 Examples:

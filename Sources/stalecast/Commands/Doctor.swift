@@ -6,7 +6,6 @@ import StalecastWire
 /// `stalecast doctor`: what the machine allows, how the daemon is, and what stands in its way.
 struct Doctor: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "doctor",
         abstract: "Check this machine and the daemon, and say what needs attention.",
         discussion: """
             Looks at descriptors, the queue of new connections, connection tracking, memory, the clock, the disk, certificates, and the \

@@ -5,7 +5,6 @@ import StalecastWire
 /// `stalecast logs`: what happened to a scope, in words.
 struct Logs: AsyncParsableCommand, ControlOptions {
     static let configuration = CommandConfiguration(
-        commandName: "logs",
         abstract: "Show what happened and who did it, in words: to one scope, or to the whole daemon.",
         discussion: """
             Who changed what, and what sources and disabled webhooks did. Reads the audit log of a data directory, so run it as the \

@@ -4,7 +4,6 @@ import StalecastWire
 /// `stalecast send`: a message of one's own to the subscribers of a topic.
 struct Send: AsyncParsableCommand, ControlOptions {
     static let configuration = CommandConfiguration(
-        commandName: "send",
         abstract: "Send data to the subscribers of a topic, as FCM's messages:send does.",
         usage: """
             stalecast send [<options>] <topic> <key>=<value> ...

@@ -6,7 +6,6 @@ import StalecastWire
 /// `stalecast token …`: the control token of a data directory.
 struct Token: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "token",
         abstract: "Replace the control token.",
         discussion: """
             Examples:
@@ -18,7 +17,6 @@ extension Token {
     /// `stalecast token rotate`: a new token; the old one is refused from then on.
     struct Rotate: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "rotate",
             abstract: "Make a new control token; the old one no longer opens anything.",
             discussion: """
                 Writes <data>/control.token anew and lets a running daemon take it over; no stream is dropped. Run it as the \

@@ -5,7 +5,6 @@ import StalecastWire
 /// `stalecast top`: what the daemon does, live.
 struct Top: AsyncParsableCommand, ControlOptions {
     static let configuration = CommandConfiguration(
-        commandName: "top",
         abstract: "Watch the daemon work: streams, deliveries, fetches, webhooks, sources.",
         discussion: """
             A screen that is drawn anew each interval, until Ctrl-C; the curves show the last minutes. Without a terminal, \

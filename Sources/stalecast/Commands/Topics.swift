@@ -4,7 +4,6 @@ package import StalecastWire
 /// `stalecast topics`: what can be subscribed to, and who does.
 struct Topics: AsyncParsableCommand, ControlOptions {
     static let configuration = CommandConfiguration(
-        commandName: "topics",
         abstract: "List the topics of a project with their subscribers.",
         discussion: """
             Examples:

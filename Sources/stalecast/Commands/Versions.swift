@@ -4,7 +4,6 @@ package import StalecastWire
 /// `stalecast versions`: the history of a scope.
 struct Versions: AsyncParsableCommand, ScopedControlOptions {
     static let configuration = CommandConfiguration(
-        commandName: "versions",
         abstract: "List the stored versions, newest first.",
         discussion: """
             Examples:

@@ -7,7 +7,6 @@ import StalecastWire
 /// `stalecast emulator`: the daemon for a developer's machine and for tests. It keeps nothing.
 struct Emulator: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "emulator",
         abstract: "Emulate Remote Config for development and tests: no keys, open to every page, keeps nothing.",
         discussion: """
             This is the daemon of `serve` with other settings: its data is a temporary directory that goes with it, \

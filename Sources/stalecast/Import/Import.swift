@@ -5,7 +5,6 @@ import StalecastWire
 /// `stalecast import`: takes over what another config server has.
 struct Import: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "import",
         abstract: "Take over templates and their history from another config server.",
         discussion: """
             Examples:
@@ -18,7 +17,6 @@ extension Import {
     /// `stalecast import firebase`: publishes each version of a Firebase project here, oldest first.
     struct Firebase: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "firebase",
             abstract: "Copy a Firebase project's template and its versions here.",
             discussion: """
                 Every version that Firebase lists is published here, oldest first. The description says which version it \

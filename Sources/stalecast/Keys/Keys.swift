@@ -5,7 +5,6 @@ package import StalecastWire
 /// `stalecast keys`: API keys and what they are granted.
 struct Keys: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "keys",
         abstract: "Make, list, rotate and revoke API keys.",
         discussion: """
             A key is shown once, when it is made; the daemon keeps its hash. Commands use one with --token-file FILE.
@@ -122,7 +121,6 @@ struct KeyTarget: ParsableArguments {
     }
 }
 
-/// `stalecast keys create`.
 struct KeysCreate: AsyncParsableCommand, ControlOptions {
     static let configuration = CommandConfiguration(
         commandName: "create", abstract: "Make a key and show it once.",
@@ -155,7 +153,6 @@ struct KeysCreate: AsyncParsableCommand, ControlOptions {
     }
 }
 
-/// `stalecast keys list`.
 struct KeysList: AsyncParsableCommand, ControlOptions {
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "List the keys, oldest first.",
@@ -182,7 +179,6 @@ struct KeysList: AsyncParsableCommand, ControlOptions {
     }
 }
 
-/// `stalecast keys rotate`.
 struct KeysRotate: AsyncParsableCommand, ControlOptions {
     static let configuration = CommandConfiguration(
         commandName: "rotate", abstract: "Give a key a new secret and show it once.",
@@ -223,7 +219,6 @@ struct KeysRotate: AsyncParsableCommand, ControlOptions {
     }
 }
 
-/// `stalecast keys revoke`.
 struct KeysRevoke: AsyncParsableCommand, ControlOptions {
     static let configuration = CommandConfiguration(
         commandName: "revoke", abstract: "End a key for good.",

@@ -3,7 +3,6 @@ import ArgumentParser
 /// `stalecast load`: measures a daemon from outside, with as many subscribers as wanted.
 struct Load: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "load",
         abstract: "Measure a daemon under many subscribers or webhooks.",
         discussion: """
             The subscribers are real connections to Edge, from several source addresses when it is on loopback. On one \

@@ -19,7 +19,6 @@ struct PropagationCommand: AsyncParsableCommand {
         defaultSubcommand: PropagationStatus.self, aliases: ["rollout"])
 }
 
-/// `stalecast propagation status`.
 struct PropagationStatus: AsyncParsableCommand, ScopedControlOptions {
     static let configuration = CommandConfiguration(
         commandName: "status", abstract: "Show how far a version has spread, and how that grew over time.",
@@ -82,7 +81,6 @@ struct PropagationStatus: AsyncParsableCommand, ScopedControlOptions {
     }
 }
 
-/// `stalecast propagation laggards`.
 struct PropagationLaggards: AsyncParsableCommand, ScopedControlOptions {
     static let configuration = CommandConfiguration(
         commandName: "laggards", abstract: "List the clients that do not have a version yet.",
@@ -160,7 +158,6 @@ struct PropagationLaggards: AsyncParsableCommand, ScopedControlOptions {
     }
 }
 
-/// `stalecast propagation list`.
 struct PropagationList: AsyncParsableCommand, ScopedControlOptions {
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "List how far the last versions have spread, newest first.",

@@ -4,7 +4,6 @@ import StalecastWire
 /// `stalecast proposals`: templates that wait for another person's approval.
 struct Proposals: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "proposals",
         abstract: "List, read, approve and reject what was proposed with publish --propose.",
         discussion: """
             A proposal becomes a version when a person approves it, and only over the version it was made over: when \
@@ -32,7 +31,6 @@ struct ProposalTarget: ParsableArguments {
     }
 }
 
-/// `stalecast proposals list`.
 struct ProposalsList: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "List the open proposals, newest first.",
@@ -64,7 +62,6 @@ struct ProposalsList: AsyncParsableCommand {
     }
 }
 
-/// `stalecast proposals show`.
 struct ProposalsShow: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show", abstract: "Show a proposal and what it changes.",
@@ -86,7 +83,6 @@ struct ProposalsShow: AsyncParsableCommand {
     }
 }
 
-/// `stalecast proposals approve`.
 struct ProposalsApprove: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "approve", abstract: "Publish a proposal as its author's version.",
@@ -145,7 +141,6 @@ struct ProposalsApprove: AsyncParsableCommand {
     }
 }
 
-/// `stalecast proposals reject`.
 struct ProposalsReject: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "reject", abstract: "End a proposal; its author may, too.",

@@ -23,7 +23,6 @@ struct ReleaseCommand: AsyncParsableCommand {
         defaultSubcommand: ReleaseStatus.self)
 }
 
-/// `stalecast release status`.
 struct ReleaseStatus: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "status", abstract: "Show the newest release: its stages, what comes next, who did what and why.",
@@ -57,7 +56,6 @@ struct ReleaseStatus: AsyncParsableCommand {
     }
 }
 
-/// `stalecast release list`.
 struct ReleaseList: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "list", abstract: "List the releases of a scope, newest first.",
@@ -93,7 +91,6 @@ struct ReleaseList: AsyncParsableCommand {
     }
 }
 
-/// `stalecast release pause`.
 struct ReleasePause: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "pause", abstract: "Stop an open release at its stage.",
@@ -109,7 +106,6 @@ struct ReleasePause: AsyncParsableCommand {
     func run() async throws { try await change.run("pause") }
 }
 
-/// `stalecast release resume`.
 struct ReleaseResume: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "resume", abstract: "Let a paused release go on; the time of its stage begins anew.",
@@ -123,7 +119,6 @@ struct ReleaseResume: AsyncParsableCommand {
     func run() async throws { try await change.run("resume") }
 }
 
-/// `stalecast release promote`.
 struct ReleasePromote: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "promote", abstract: "Tell all clients of an open release now, or those of the next stage.",
@@ -151,7 +146,6 @@ struct ReleasePromote: AsyncParsableCommand {
     }
 }
 
-/// `stalecast release rollback`.
 struct ReleaseRollback: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "rollback", abstract: "Take an open release back from the clients that were told.",

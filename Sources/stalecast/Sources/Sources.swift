@@ -4,7 +4,6 @@ import StalecastWire
 /// `stalecast sources`: where versions come from, and how that goes.
 struct Sources: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-        commandName: "sources",
         abstract: "Show the sources that scopes are fed from, or try them.",
         discussion: """
             Examples:
@@ -18,7 +17,6 @@ extension Sources {
     /// `stalecast sources list`: as the running daemon sees them.
     struct List: AsyncParsableCommand, ControlOptions {
         static let configuration = CommandConfiguration(
-            commandName: "list",
             abstract: "Show the sources of a running daemon: last good look, next one, last change, error.",
             discussion: """
                 LAST GOOD is when the running daemon last saw the origin well, NEXT when it is looked at again; LAST CHANGE is the time of \

@@ -22,7 +22,6 @@ extension TLS {
     /// `stalecast tls check`: what a server or a file shows.
     struct Check: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "check",
             abstract: "Show the certificates of a server or a file: names, key, days left.",
             discussion: """
                 A server is asked as a client would, and has to be trusted: by the system's authorities, or those of \
@@ -132,7 +131,6 @@ extension TLS {
     /// `stalecast tls dev`: a certificate for this machine.
     struct Dev: ParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "dev",
             abstract: "Make a certificate for localhost, and an authority that clients can trust.",
             discussion: """
                 Writes ca.pem, localhost.pem and localhost.key. The authority's key is not kept: nothing else can be \

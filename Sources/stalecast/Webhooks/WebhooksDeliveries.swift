@@ -5,7 +5,6 @@ extension Webhooks {
     /// `stalecast webhooks test`: one message now.
     struct Test: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "test",
             abstract: "Send a test message now and show how it went.",
             discussion: """
                 Exit codes: 0 the receiver took it, 1 it did not; the others as for every command.
@@ -32,7 +31,6 @@ extension Webhooks {
     /// `stalecast webhooks attempts`: what was tried.
     struct Attempts: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "attempts",
             abstract: "List what was tried, newest first, with the time each phase took.",
             discussion: """
                 Examples:
@@ -75,7 +73,6 @@ extension Webhooks {
     /// `stalecast webhooks redeliver`: a version once more.
     struct Redeliver: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "redeliver",
             abstract: "Send a version once more, the newest unless another is named.",
             discussion: """
                 Examples:
@@ -109,7 +106,6 @@ extension Webhooks {
     /// `stalecast webhooks recover`: everything since a time.
     struct Recover: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "recover",
             abstract: "Deliver again what was published since a time.",
             discussion: """
                 A webhook of mode latest gets the newest version once; all and fifo get every version since then.
@@ -135,7 +131,6 @@ extension Webhooks {
     /// `stalecast webhooks dead-letters`: what was given up.
     struct DeadLetters: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "dead-letters",
             abstract: "List the messages that were given up, oldest first.",
             discussion: """
                 Only modes all, fifo and fifo-advance give messages up; latest keeps trying the newest version.
@@ -162,7 +157,6 @@ extension Webhooks {
     /// `stalecast webhooks redrive`: dead letters once more.
     struct Redrive: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "redrive",
             abstract: "Send dead letters again, all or one.",
             discussion: """
                 Examples:

@@ -5,7 +5,6 @@ extension Webhooks {
     /// `stalecast webhooks list`: all of a project.
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "list",
             abstract: "List the webhooks of a project, oldest first.",
             discussion: """
                 LAG is how many messages the receiver is owed: one for each version that it does not have, in mode latest \
@@ -48,7 +47,6 @@ extension Webhooks {
     /// `stalecast webhooks show`: one.
     struct Show: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "show",
             abstract: "Show a webhook, its state, and what is owed to it.",
             discussion: """
                 Examples:
@@ -67,7 +65,6 @@ extension Webhooks {
     /// `stalecast webhooks remove`: for good.
     struct Remove: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "remove",
             abstract: "Remove a webhook and everything owed to it.",
             discussion: """
                 `stalecast webhooks pause` stops one and keeps what is owed.

@@ -6,7 +6,6 @@ extension Webhooks {
     /// `stalecast webhooks new-secret`: for the configuration file's `secretFiles`.
     struct NewSecret: ParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "new-secret",
             abstract: "Make a signing secret, for secretFiles of the configuration file or for tests.",
             discussion: """
                 Needs no daemon. For ed25519 the public key, which the receiver gets, goes to standard error.
@@ -41,7 +40,6 @@ extension Webhooks {
     /// `stalecast webhooks sign`: what the daemon would put into the headers.
     struct Sign: ParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "sign",
             abstract: "Sign a body as the daemon does, to try a receiver without one.",
             discussion: """
                 Needs no daemon. Prints the three headers. With --lines every line of standard input is a JSON object \
@@ -127,7 +125,6 @@ extension Webhooks {
     /// `stalecast webhooks check-signature`: a receiver's view, to find out why its library refuses.
     struct CheckSignature: ParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "check-signature",
             abstract: "Say whether a request was signed with a secret, and if not, why.",
             discussion: """
                 Needs no daemon. The body must be exactly the bytes received.

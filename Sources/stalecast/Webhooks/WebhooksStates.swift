@@ -3,10 +3,8 @@ import StalecastWebhooks
 import StalecastWire
 
 extension Webhooks {
-    /// `stalecast webhooks pause`.
     struct Pause: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "pause",
             abstract: "Send nothing more until it is resumed; what is owed stays owed.",
             discussion: "Example:\n  stalecast webhooks pause wh_4n3xqv7pqk2yb6l5m7ta")
 
@@ -16,10 +14,8 @@ extension Webhooks {
         func run() async throws { try await options.change(target, "pause", "paused") }
     }
 
-    /// `stalecast webhooks resume`.
     struct Resume: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "resume",
             abstract: "End a pause; the newest version goes out at once.",
             discussion: "Example:\n  stalecast webhooks resume wh_4n3xqv7pqk2yb6l5m7ta")
 
@@ -29,10 +25,8 @@ extension Webhooks {
         func run() async throws { try await options.change(target, "resume", "resumed") }
     }
 
-    /// `stalecast webhooks enable`.
     struct Enable: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "enable",
             abstract: "Enable a webhook that was disabled because it failed for long.",
             discussion: """
                 The newest version goes out at once, whatever was missed meanwhile.
@@ -47,10 +41,8 @@ extension Webhooks {
         func run() async throws { try await options.change(target, "enable", "enabled") }
     }
 
-    /// `stalecast webhooks verify`.
     struct Verify: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "verify",
             abstract: "Ask the receiver for its consent now.",
             discussion: """
                 For webhooks with --verification challenge or cloudevents. The daemon asks by itself after `add` and after a \
@@ -66,10 +58,8 @@ extension Webhooks {
         func run() async throws { try await options.change(target, "verify", "verified") }
     }
 
-    /// `stalecast webhooks rotate-secret`.
     struct RotateSecret: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
-            commandName: "rotate-secret",
             abstract: "Make a new secret and show it once; the old one goes on signing for a while.",
             discussion: """
                 Until the grace period is over every request carries a signature of each key, so that the receiver can \
