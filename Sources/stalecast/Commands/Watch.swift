@@ -104,7 +104,7 @@ extension Watch {
         let start = "connected to \(address.url): \(names)"
         guard let request = try? address.request("/v1/state", subscription.query),  // no state: the next event tells it
             // Unreachable: no state either.
-            let answer = try? await HTTPAnswer.of(request, patience: .seconds(5)), answer.head.status == 200,
+            let answer = try? await HTTPAnswer.of(request, patience: .seconds(5)), answer.status == 200,
             let state = JSONValue.ifValid(answer.body)
         else { return start }
         let versions = state.scopesWithVersions

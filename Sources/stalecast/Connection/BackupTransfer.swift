@@ -1,5 +1,4 @@
 import Foundation
-import StalecastOutbound
 import StalecastStore
 
 /// A backup that a daemon makes and sends. The file gets its name when all of it is there and was read through.
@@ -37,24 +36,11 @@ struct BackupTransfer {
     }
 
     private func receive(into handle: FileHandle) async throws(CommandFailure) {
-        var request = try client.address.request("/v1/backup")
-        request.method = "POST"
-        request.headers = [OutboundHeader(trusted: "Authorization", "Bearer \(client.token.secret)")]
-        if !client.user.isEmpty { request.headers.append(try .given("X-Stalecast-User", client.user)) }
         do {
-            for try await part in HTTPExchange.start(request, patience: Self.patience) {
-                switch part {
-                case .bytes(let bytes):
-                    do { try handle.write(contentsOf: Data(bytes)) } catch {
-                        throw failure("\(file) cannot be written")
-                    }
-                case .end(let head, let refusal):
-                    if head.status == 200 { return }
-                    let answer = HTTPAnswer(head: head, body: refusal)
-                    throw ServerRefusal(answer, token: client.token).failure
-                }
+            try await client.stream("POST", "/v1/backup", patience: Self.patience) { bytes in
+                do { try handle.write(contentsOf: Data(bytes)) } catch { throw failure("\(file) cannot be written") }
+                return true
             }
-            throw OutboundFailure(.reset)
         } catch let failure as CommandFailure {
             throw failure
         } catch {

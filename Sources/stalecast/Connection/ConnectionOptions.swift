@@ -90,7 +90,7 @@ struct ConnectionOptions: ParsableArguments, DaemonPlace {
         var request = try address.request("/readyz")
         request.tls = OutboundTLS(trustsAnyServer: true)
         do {
-            return try await HTTPAnswer.of(request, patience: ControlClient.patience).head.status == 200
+            return try await HTTPAnswer.of(request, patience: ControlClient.patience).status == 200
         } catch {
             throw CommandFailure(noAnswerFrom: address, error)
         }

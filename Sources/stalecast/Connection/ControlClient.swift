@@ -24,10 +24,8 @@ struct ControlClient: Sendable {
         headers: [OutboundHeader] = [], body: JSONValue? = nil,
         changes: Bool = false, patience: Duration = patience
     ) async throws(CommandFailure) -> HTTPAnswer {
-        var request = try address.request(path, query)
-        request.method = method
-        request.headers = [OutboundHeader(trusted: "Authorization", "Bearer \(token.secret)")] + headers
-        if !user.isEmpty { request.headers.append(try .given("X-Stalecast-User", user)) }
+        var request = try request(method, path, query)
+        request.headers += headers
         if let ifMatch { request.headers.append(try .given("If-Match", ifMatch)) }
         if let body {
             request.body = body.encoded()
@@ -39,10 +37,39 @@ struct ControlClient: Sendable {
         } catch {
             throw CommandFailure(noAnswerFrom: address, error, mayHaveChanged: changes)
         }
-        guard answer.head.status == 200 else {
+        guard answer.status == 200 else {
             throw ServerRefusal(answer, token: token, mayHaveChanged: changes).failure
         }
         return answer
+    }
+
+    /// Hands what comes of a long or endless answer to `take`, until that returns false or the answer is complete.
+    ///
+    /// - Parameter patience: as for `send`. The server sends a comment every 15 s into an endless answer.
+    /// - Throws: ``CommandFailure`` when it is refused, ``OutboundFailure`` when the connection breaks.
+    func stream(
+        _ method: String, _ path: String, _ query: RequestQuery = [:], patience: Duration = .seconds(45),
+        _ take: ([UInt8]) throws -> Bool
+    ) async throws {
+        for try await part in HTTPExchange.start(try request(method, path, query), patience: patience) {
+            switch part {
+            case .bytes(let bytes): if try !take(bytes) { return }
+            case .end(let answer):
+                if answer.status == 200 { return }
+                throw ServerRefusal(answer, token: token).failure
+            }
+        }
+        throw OutboundFailure(.reset)
+    }
+
+    private func request(
+        _ method: String, _ path: String, _ query: RequestQuery
+    ) throws(CommandFailure) -> OutboundRequest {
+        var request = try address.request(path, query)
+        request.method = method
+        request.headers = [OutboundHeader(trusted: "Authorization", "Bearer \(token.secret)")]
+        if !user.isEmpty { request.headers.append(try .given("X-Stalecast-User", user)) }
+        return request
     }
 
     /// Reads a list page by page.

@@ -2,11 +2,15 @@ import Foundation
 import StalecastOutbound
 import StalecastWire
 
-/// A complete HTTP answer.
+/// An HTTP answer.
 struct HTTPAnswer: Sendable {
-    let head: HTTPAnswer.Head
-    let body: [UInt8]
+    let status: Int
+    /// Values of the fields in ``keptFields``, by their names in lower case.
+    let fields: [String: String]
+    /// The whole of it; of a refusal the beginning.
+    var body: [UInt8]
 
+    static let keptFields: Set<String> = ["etag", "x-stalecast-release"]
     /// Longer answers are refused, in bytes: a full template has at most about 8 MB.
     private static let maxBodyBytes = 64 << 20
 
@@ -19,7 +23,9 @@ struct HTTPAnswer: Sendable {
             case .bytes(let bytes):
                 body += bytes
                 if body.count > maxBodyBytes { throw OutboundFailure(.tooLarge) }
-            case .end(let head, let refusal): return HTTPAnswer(head: head, body: body + refusal)
+            case .end(var answer):
+                answer.body = body + answer.body
+                return answer
             }
         }
         try Task.checkCancellation()

@@ -1,26 +1,6 @@
 import StalecastOutbound
 import Synchronization
 
-extension HTTPAnswer {
-    /// Status and the few fields of an answer that the commands look at.
-    struct Head: Sendable {
-        let status: Int
-        private let fields: [String: String]
-
-        /// Names in lower case of the fields that are kept.
-        static let keptFields: Set<String> = ["etag", "content-type", "retry-after", "x-stalecast-release"]
-
-        /// - Parameter fields: by their names in lower case.
-        init(status: Int, fields: [String: String]) {
-            self.status = status
-            self.fields = fields
-        }
-
-        /// A header field's value by its name in any case; nil when absent.
-        subscript(field: String) -> String? { fields[field.lowercased()] }
-    }
-}
-
 /// One request to the daemon over libcurl, whose answer arrives in parts, as the network delivers them.
 ///  Redirects are not followed: they would carry the token to a place that the user did not name. Nor is a proxy of the
 /// environment used. While nothing arrives it costs nothing: Foundation's `URLSession` took most of a core for waiting.
@@ -28,8 +8,8 @@ enum HTTPExchange {
     enum Part: Sendable {
         /// Bytes of an answer's body; none of a refusal's.
         case bytes([UInt8])
-        /// The answer is complete; of a refusal's body the beginning.
-        case end(HTTPAnswer.Head, refusal: [UInt8])
+        /// The answer is complete; its body is empty, of a refusal the beginning.
+        case end(HTTPAnswer)
     }
 
     /// Parts waiting for a slow reader, at most; then the exchange ends and a watcher resumes without loss.
@@ -39,10 +19,7 @@ enum HTTPExchange {
     private static let maxRefusalBytes = 256 << 10
 
     /// The command's only engine; made by its first request.
-    private static let engine = Result {
-        try OutboundEngine(
-            OutboundConfiguration(threadName: "http"))
-    }
+    private static let engine = Result { try OutboundEngine(OutboundConfiguration(threadName: "http")) }
 
     /// Starts `request`; it ends when the reader stops reading or is cancelled. Throws ``OutboundFailure``.
     ///
@@ -51,7 +28,7 @@ enum HTTPExchange {
         var request = request
         request.limits = OutboundLimits(
             connectTimeout: min(connectTimeout, patience), timeout: .zero, maxBodyBytes: maxRefusalBytes)
-        request.keptHeaders = HTTPAnswer.Head.keptFields
+        request.keptHeaders = HTTPAnswer.keptFields
         return AsyncThrowingStream(bufferingPolicy: .bufferingOldest(maxWaitingParts)) { [request] parts in
             // Cancelled when its reader ends.
             let running = Task { await run(request, patience, parts) }
@@ -64,17 +41,16 @@ enum HTTPExchange {
     ) async {
         do {
             let engine = try engine.get()
-            let heard = HTTPExchange.LastHeard()
+            let heard = LastHeard()
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask {
                     let outcome = await engine.stream(request) { _, bytes in
                         heard.now()
-                        if case .enqueued = parts.yield(.bytes(bytes)) { return true }
-                        return false
+                        return if case .enqueued = parts.yield(.bytes(bytes)) { true } else { false }
                     }
                     switch outcome.result {
                     case .answered(let status, let headers, let refusal, _):
-                        parts.yield(.end(HTTPAnswer.Head(status: status, fields: headers), refusal: refusal))
+                        parts.yield(.end(HTTPAnswer(status: status, fields: headers, body: refusal)))
                     case .failed(let failure): throw failure
                     }
                 }
@@ -87,11 +63,9 @@ enum HTTPExchange {
             parts.finish(throwing: error)
         }
     }
-}
 
-extension HTTPExchange {
     /// Time of the last byte.
-    fileprivate final class LastHeard: Sendable {
+    private final class LastHeard: Sendable {
         private let time = Mutex(ContinuousClock.now)
 
         func now() { time.withLock { $0 = .now } }

@@ -10,7 +10,7 @@ struct ServerRefusal {
 
     /// - Parameter mayHaveChanged: the request was a change, so that a proxy's own error leaves its outcome open.
     init(_ answer: HTTPAnswer, token: ControlToken? = nil, mayHaveChanged: Bool = false) {
-        self.status = answer.head.status
+        self.status = answer.status
         self.mayHaveChanged = mayHaveChanged
         self.error = JSONValue.ifValid(answer.body)?["error"]  // no envelope: the status alone is reported
         self.token = token

@@ -12,11 +12,11 @@ struct ServedTemplate: Sendable {
 
     init(_ answer: HTTPAnswer) throws(CommandFailure) {
         json = try answer.json()
-        guard let etag = answer.head["ETag"], !etag.isEmpty else {
+        guard let etag = answer.fields["etag"], !etag.isEmpty else {
             throw CommandFailure(.refused, "the answer has no ETag; is something else than Stalecast listening there?")
         }
         self.etag = etag
-        isStaged = answer.head["X-Stalecast-Release"] != nil
+        isStaged = answer.fields["x-stalecast-release"] != nil
     }
 
     /// The version's number; 0 when the scope has no version yet.
@@ -83,11 +83,20 @@ struct TemplateAPI: Sendable {
         return try await client.send("GET", path + place, query: version + query).json()
     }
 
-    /// Request for an endless answer under the template, for example `/propagation:watch`.
-    func request(_ place: String, _ query: RequestQuery) throws(CommandFailure) -> OutboundRequest {
-        var request = try client.address.request(path + place, query)
-        request.headers = [OutboundHeader(trusted: "Authorization", "Bearer \(client.token.secret)")]
-        return request
+    /// Hands the events of an endless answer under the template, for example `/propagation:watch`, to `take`, until that
+    /// returns false.
+    ///
+    /// - Throws: ``CommandFailure`` when it is refused, ``OutboundFailure`` when the connection breaks.
+    func events(
+        _ place: String, _ query: RequestQuery = [:], _ take: (_ type: String, JSONValue) throws -> Bool
+    ) async throws {
+        var parser = SSEParser(lastEventID: "")
+        try await client.stream("GET", path + place, query) { bytes in
+            for case .event(let event) in try parser.receive(bytes) {
+                if try !take(event.type, try JSONValue.parse(event.data.utf8)) { return false }
+            }
+            return true
+        }
     }
 
     /// Metadata of the versions, newest first.

@@ -8,8 +8,6 @@ struct PropagationWait {
     let options: WaitOptions
     let output: Output
 
-    /// Time without a byte after which the connection is dead: the server sends a comment every 15 s.
-    private static let patience: Duration = .seconds(45)
     private static let linePause: Duration = .seconds(5)
     /// Attempts after connections that broke. Each begins the server's time limit anew, so a wait counts all of them.
     private static let reconnects = 5
@@ -17,7 +15,6 @@ struct PropagationWait {
     /// - Returns: the server's `done`.
     func run(_ version: Int64) async throws(CommandFailure) -> JSONValue {
         let progress = ProgressLines(isScreen: !output.isJSON && ProgressLines.canBeDrawn, output)
-        defer { progress.end() }
         return try await Self.read(api, ["versionNumber": String(version)] + options.query) { progress.show($0) }
     }
 
@@ -32,9 +29,15 @@ struct PropagationWait {
         var goesOn = false
         while true {
             do {
-                let done = try await watch(api, query) { report in
-                    goesOn = isEndless
-                    try take(report)
+                var done: JSONValue?
+                try await api.events("/propagation:watch", query) { type, report in
+                    if type == "done" {
+                        done = report
+                    } else {
+                        goesOn = isEndless
+                        try take(report)
+                    }
+                    return done == nil
                 }
                 if let done { return done }
                 throw OutboundFailure(.reset)
@@ -49,28 +52,6 @@ struct PropagationWait {
                 try? await Task.sleep(for: .seconds(1))
             }
         }
-    }
-
-    private static func watch(
-        _ api: TemplateAPI, _ query: RequestQuery, _ take: (JSONValue) throws -> Void
-    ) async throws -> JSONValue? {
-        let request = try api.request("/propagation:watch", query)
-        var parser = SSEParser(lastEventID: "")
-        for try await part in HTTPExchange.start(request, patience: patience) {
-            switch part {
-            case .bytes(let bytes):
-                for case .event(let event) in try parser.receive(bytes) {
-                    let json = try JSONValue.parse(event.data.utf8)
-                    if event.type == "done" { return json }
-                    try take(json)
-                }
-            case .end(let head, let refusal):
-                if head.status != 200 {
-                    throw ServerRefusal(HTTPAnswer(head: head, body: refusal), token: api.client.token).failure
-                }
-            }
-        }
-        return nil
     }
 
     /// The progress of a version, drawn over itself or line by line.
@@ -99,8 +80,6 @@ struct PropagationWait {
                 output.remark(reading.line)
             }
         }
-
-        func end() { drawn = 0 }
     }
 }
 

@@ -15,8 +15,6 @@ struct ReleaseWait {
     /// A daemon that restarts is away for so many attempts at most.
     private static let absences = 60
     private static let pause: Duration = .seconds(1)
-    /// Time without a byte after which the connection is dead: the server sends a comment every 15 s.
-    private static let patience: Duration = .seconds(45)
 
     private enum Step: Sendable {
         case seen(ReleaseReading)
@@ -79,9 +77,10 @@ struct ReleaseWait {
         while !Task.isCancelled {
             var failure = CommandFailure(noAnswerFrom: api.client.address, OutboundFailure(.reset))
             do {
-                try await watchOnce { reading in
+                try await api.events("/release:watch") { _, json in
                     absences = 0
-                    feed.yield(.seen(reading))
+                    feed.yield(.seen(ReleaseReading(json)))
+                    return true
                 }
             } catch let refusal as CommandFailure {
                 failure = refusal
@@ -95,23 +94,6 @@ struct ReleaseWait {
             }
             // Cancelled is what the loop's condition says.
             try? await Task.sleep(for: Self.pause)
-        }
-    }
-
-    private func watchOnce(_ take: (ReleaseReading) -> Void) async throws {
-        let request = try api.request("/release:watch", [:])
-        var parser = SSEParser(lastEventID: "")
-        for try await part in HTTPExchange.start(request, patience: Self.patience) {
-            switch part {
-            case .bytes(let bytes):
-                for case .event(let event) in try parser.receive(bytes) {
-                    take(ReleaseReading(try JSONValue.parse(event.data.utf8)))
-                }
-            case .end(let head, let refusal):
-                if head.status != 200 {
-                    throw ServerRefusal(HTTPAnswer(head: head, body: refusal), token: api.client.token).failure
-                }
-            }
         }
     }
 

@@ -130,8 +130,8 @@ struct Watcher {
             try Task.checkCancellation()
             throw CommandFailure(noAnswerFrom: address, failure)
         }
-        if answer.head.status < 300 || ReconnectSchedule.isPassing(answer.head.status) { return }
-        guard answer.head.status == 404, String(decoding: answer.body, as: UTF8.self).contains("no such topic") else {
+        if answer.status < 300 || ReconnectSchedule.isPassing(answer.status) { return }
+        guard answer.status == 404, String(decoding: answer.body, as: UTF8.self).contains("no such topic") else {
             throw ServerRefusal(answer).failure
         }
         let topics = request.topics.map(\.description).joined(separator: ", ")

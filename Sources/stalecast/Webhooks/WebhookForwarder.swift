@@ -80,8 +80,8 @@ final class WebhookForwarder: Sendable {
         ]
         do {
             let answer = try await HTTPAnswer.of(request, patience: Self.patience)
-            attempt["status"] = .int(answer.head.status)
-            attempt["outcome"] = .string("\(answer.head.status / 100)xx")
+            attempt["status"] = .int(answer.status)
+            attempt["outcome"] = .string("\(answer.status / 100)xx")
             let text = String(decoding: answer.body.prefix(1024), as: UTF8.self)
             if !text.isEmpty { attempt["response"] = .string(text) }
         } catch let failure as OutboundFailure {
