@@ -35,16 +35,7 @@ struct Migrate: AsyncParsableCommand {
     }
 
     func run() async throws {
-        let output = outputOptions.output
-        let configuration: Configuration
-        do {
-            configuration = try ConfigurationLoader.load(
-                path: config, environment: ProcessInfo.processInfo.environment,
-                overrides: ConfigurationOverrides(dataDirectory: data))
-        } catch {
-            throw CommandFailure(
-                .misconfigured, "\(config) is not a valid configuration", problems: error.problems.map(\.description))
-        }
+        let configuration = try Configuration.loaded(config, ConfigurationOverrides(dataDirectory: data))
         let report: Migration.Report
         do {
             report = try await Migration(configuration).run { count, all in
@@ -60,14 +51,13 @@ struct Migrate: AsyncParsableCommand {
             throw CommandFailure(.refused, "nothing was migrated: \(error)")
         }
         if isatty(STDERR_FILENO) == 1 { StandardError.write("\r\u{1B}[K") }
-        if output.isJSON {
-            return try output.json([
+        let sentence =
+            "\(report.versions) versions are in etcd; cluster \(configuration.cluster.name) begins at \(report.epoch)."
+            + "\(report.head), and \(configuration.data) is its first node"
+        try outputOptions.output.show(
+            [
                 "versions": .int(report.versions), "epoch": .string(report.epoch.description),
                 "head": .string(String(report.head)), "data": .string(configuration.data),
-            ])
-        }
-        try output.line(
-            "\(report.versions) versions are in etcd; cluster \(configuration.cluster.name) begins at \(report.epoch)."
-                + "\(report.head), and \(configuration.data) is its first node")
+            ], [sentence])
     }
 }

@@ -50,7 +50,6 @@ struct Backup: AsyncParsableCommand {
         var every: Span?
 
         @OptionGroup var connection: ConnectionOptions
-        @OptionGroup var outputOptions: OutputOptions
 
         func validate() throws {
             if let keep, keep < 1 { throw ValidationError("--keep takes 1 or more") }
@@ -65,7 +64,7 @@ struct Backup: AsyncParsableCommand {
             }
             try await make(in: folder)
             guard let every else { return }
-            let output = outputOptions.output
+            let output = connection.output
             // A signal ends the process: a file has its name only when it is whole.
             while true {
                 try await Task.sleep(for: every.duration)
@@ -78,7 +77,7 @@ struct Backup: AsyncParsableCommand {
         private func make(in folder: BackupFolder) async throws {
             try await make(folder.file(at: .now()))
             let removed = folder.removeOld()
-            if !removed.isEmpty { outputOptions.output.remark("removed \(removed.joined(separator: ", "))") }
+            if !removed.isEmpty { connection.output.remark("removed \(removed.joined(separator: ", "))") }
         }
 
         private func make(_ file: String) async throws {
@@ -106,7 +105,7 @@ struct Backup: AsyncParsableCommand {
         }
 
         private func report(_ summary: BackupSummary, _ file: String, _ source: (kind: String, name: String)) throws {
-            let output = outputOptions.output
+            let output = connection.output
             let key = summary.webhooks ?? 0 > 0 ? ["webhooks.key"] : []
             let missing = key + ["control.token", "audit.jsonl", "the configuration file"]
             if output.isJSON {
@@ -149,21 +148,51 @@ struct Backup: AsyncParsableCommand {
     }
 }
 
-/// Options for the begin of a new history of a stopped daemon's store.
-struct NumberFloorOptions: ParsableArguments {
+/// Options of the commands that begin a new history of a stopped daemon's store.
+struct NewHistoryOptions: ParsableArguments {
     @Option(help: "The highest version number clients may hold; the next version is above it.")
     var above: Int64 = 0
 
     @Flag(help: "Say what would be done, and change nothing.")
     var dryRun = false
 
+    @OptionGroup var agreement: YesOption
+    @OptionGroup var data: DataOptions
+    @OptionGroup var outputOptions: OutputOptions
+
     /// The version that ``above`` names.
     var version: VersionNumber { VersionNumber(clamping: above) }
+    var directory: String { data.directory.path }
+    var output: Output { outputOptions.output }
 
     func validate() throws {
         guard VersionNumber(exactly: above) != nil else {
             throw ValidationError("--above takes a version number from 0 to \(VersionNumber.max)")
         }
+    }
+
+    /// Does it once it is agreed to, or only says what it would do with `--dry-run`.
+    ///
+    /// - Parameters:
+    ///   - question: asked after the lines about a rehearsal.
+    ///   - failure: begins the sentence of a failure.
+    ///   - lines: report for people; shown before the question, or without one.
+    ///   - act: told whether it is a rehearsal, which changes nothing.
+    func run<Report>(
+        _ question: String, _ failure: String, _ lines: (Report) -> [String],
+        _ act: (_ isRehearsal: Bool) throws -> Report
+    ) throws(CommandFailure) -> Report {
+        func acted(_ isRehearsal: Bool) throws(CommandFailure) -> Report {
+            do { return try act(isRehearsal) } catch { throw CommandFailure(.refused, "\(failure): \(error)") }
+        }
+        let isAsked = !dryRun && agreement.asks(output)
+        if isAsked {
+            try output.lines(lines(try acted(true)))
+            try Question(question).agree()
+        }
+        let report = try acted(dryRun)
+        if !isAsked, !output.isJSON { try output.lines(lines(report)) }
+        return report
     }
 }
 
@@ -186,47 +215,28 @@ struct Restore: AsyncParsableCommand {
     @Argument(help: "A file made by `stalecast backup`.", completion: .file())
     var file: String
 
-    @OptionGroup var floor: NumberFloorOptions
-
-    @Flag(name: .shortAndLong, help: "Do not ask for confirmation.")
-    var yes = false
-
-    @OptionGroup var data: DataOptions
-    @OptionGroup var outputOptions: OutputOptions
+    @OptionGroup var options: NewHistoryOptions
 
     func run() async throws {
-        let (directory, output) = (data.directory.path, outputOptions.output)
-        let isAsked = Question.canBeAsked && !yes && !floor.dryRun && !output.isJSON
-        if isAsked {
-            try show(try restore(to: directory, isRehearsal: true), directory, output)
-            try Question("Put it in the place of the store in \(directory)?").agree()
+        let (directory, output) = (options.directory, options.output)
+        let question = "Put it in the place of the store in \(directory)?"
+        let report = try options.run(question, "not restored", lines) { isRehearsal in
+            try TemplateStore.restore(from: file, to: directory, above: options.version, isRehearsal: isRehearsal)
         }
-        let report = try restore(to: directory, isRehearsal: floor.dryRun)
-        if output.isJSON { return try output.json(report.json(file, directory, isRehearsal: floor.dryRun)) }
-        if !isAsked { try show(report, directory, output) }
+        if output.isJSON { return try output.json(report.json(file, directory, isRehearsal: options.dryRun)) }
         if let kept = report.kept {
             try output.line("\(kept.hasSuffix("-wal") ? "the log of the lost store" : "the replaced store") is \(kept)")
         }
         for removed in report.removed { try output.line("removed \(removed), of a former restore") }
         try output.line(
-            floor.dryRun
+            options.dryRun
                 ? "nothing was changed; leave --dry-run out to restore into \(directory)"
                 : "\(file) is now the store in \(directory); start it with `stalecast serve --data \(directory)`")
     }
 
-    private func restore(to directory: String, isRehearsal: Bool) throws(CommandFailure) -> RestoreReport {
-        do {
-            return try TemplateStore.restore(
-                from: file, to: directory, above: floor.version, isRehearsal: isRehearsal)
-        } catch {
-            throw CommandFailure(.refused, "not restored: \(error)")
-        }
-    }
-
-    private func show(_ report: RestoreReport, _ directory: String, _ output: Output) throws(CommandFailure) {
-        try output.lines(["\(file): \(report.summary.text)"] + report.summary.uncheckedLines)
-        try output.lines(report.numberLines)
-        try output.line(webhookLine(report, directory))
+    private func lines(_ report: RestoreReport) -> [String] {
+        ["\(file): \(report.summary.text)"] + report.summary.uncheckedLines + report.numberLines
+            + [webhookLine(report, options.directory)]
     }
 
     private func webhookLine(_ report: RestoreReport, _ directory: String) -> String {

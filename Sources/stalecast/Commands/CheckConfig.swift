@@ -33,24 +33,21 @@ struct CheckConfig: AsyncParsableCommand {
         let output = outputOptions.output
         if explain { return try output.write(Array(ConfigurationReference.text.utf8)) }
         let config = options.config
-        let subject = config == "-" ? "standard input" : config ?? "the environment"
+        let subject = configurationName(config)
         let (problems, remarks) = judge()
         guard problems.isEmpty else {
-            throw CommandFailure(
-                .misconfigured, "\(subject) is not a valid configuration", problems: problems,
-                advice: "`stalecast check-config --explain` prints every key with its meaning and default.")
+            throw CommandFailure(invalidConfiguration: config, problems)
         }
-        if output.isJSON {
-            return try output.json([
+        try output.show(
+            [
                 "configuration": .string(subject), "isValid": .bool(true),
                 "remarks": .array(remarks.map(JSONValue.string)),
-            ])
-        }
-        try output.line("\(subject) is a valid configuration")
-        if config == nil {
+            ],
+            ["\(subject) is a valid configuration"]
+                + remarks.map { "\(output.palette.yellow("remark:")) \($0.printable)" })
+        if config == nil, !output.isJSON {
             output.remark("no file was read; check one with `stalecast check-config --config \(Self.usualFile)`")
         }
-        for remark in remarks { try output.line("\(output.palette.yellow("remark:")) \(remark.printable)") }
     }
 
     /// The package's file where there is one, which the unit of systemd names and this command does not read by itself.
@@ -73,4 +70,30 @@ struct CheckConfig: AsyncParsableCommand {
     }
 
     private static func text(_ fault: Configuration.CertificateFault) -> String { "\(fault.key): \(fault.sentence)" }
+}
+
+extension Configuration {
+    /// The configuration of a file and the environment, or of the environment alone.
+    static func loaded(
+        _ path: String?, _ overrides: ConfigurationOverrides = ConfigurationOverrides()
+    ) throws(CommandFailure) -> Configuration {
+        do {
+            return try ConfigurationLoader.load(
+                path: path, environment: ProcessInfo.processInfo.environment, overrides: overrides)
+        } catch {
+            throw CommandFailure(invalidConfiguration: path, error.problems.map(\.description))
+        }
+    }
+}
+
+private func configurationName(_ path: String?) -> String {
+    path == "-" ? "standard input" : path ?? "the environment"
+}
+
+extension CommandFailure {
+    fileprivate init(invalidConfiguration path: String?, _ problems: [String]) {
+        self.init(
+            .misconfigured, "\(configurationName(path)) is not a valid configuration", problems: problems,
+            advice: "`stalecast check-config --explain` prints every key with its meaning and default.")
+    }
 }

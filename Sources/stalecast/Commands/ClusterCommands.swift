@@ -28,11 +28,9 @@ extension ClusterCommand {
                 """)
 
         @OptionGroup var connection: ConnectionOptions
-        @OptionGroup var outputOptions: OutputOptions
 
         func run() async throws {
             let status = try await client().send("GET", "/v1/cluster").json()
-            let output = output
             try output.show(status, ClusterReading(status).lines(output.palette))
             if status["ready"]?.bool == false { throw ExitCode(ExitStatus.refused.rawValue) }
         }
@@ -85,16 +83,14 @@ extension ClusterCommand {
 
     /// Options of both changes.
     struct ChangeOptions: ParsableArguments, ControlOptions {
-        @Flag(name: .shortAndLong, help: "Do not ask for confirmation.")
-        var yes = false
+        @OptionGroup var agreement: YesOption
 
         @OptionGroup var connection: ConnectionOptions
-        @OptionGroup var outputOptions: OutputOptions
 
         /// The log's rules afterwards.
         func send(_ action: String, _ question: String) async throws(CommandFailure) -> JSONValue {
             let client = try client()
-            if Question.canBeAsked, !yes, !output.isJSON { try Question(question).agree() }
+            try agreement.ask(question, output)
             return try await client.send("POST", "/v1/cluster:\(action)", body: [:], changes: true).json()
         }
     }

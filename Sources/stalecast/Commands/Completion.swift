@@ -14,23 +14,15 @@ struct Completion: ParsableCommand {
                 > ~/.config/fish/completions/stalecast.fish
             """)
 
-    enum Shell: String, ExpressibleByArgument, CaseIterable {
-        case bash, zsh, fish
-
-        var script: CompletionShell {
-            switch self {
-            case .bash: .bash
-            case .zsh: .zsh
-            case .fish: .fish
-            }
-        }
-    }
+    enum Shell: String, ExpressibleByArgument, CaseIterable { case bash, zsh, fish }
 
     @Argument(help: "bash, zsh or fish.")
     var shell: Shell
 
     func run() throws {
-        try Output(isJSON: false, palette: Palette(isOn: false)).line(Stalecast.completionScript(for: shell.script))
+        // The parser knows all three by the same names.
+        let script = Stalecast.completionScript(for: CompletionShell(rawValue: shell.rawValue) ?? .bash)
+        try Output(isJSON: false, palette: Palette(isOn: false)).line(script)
     }
 }
 

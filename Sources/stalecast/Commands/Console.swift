@@ -21,7 +21,6 @@ struct Console: AsyncParsableCommand {
     var staysClosed = false
 
     @OptionGroup var connection: ConnectionOptions
-    @OptionGroup var outputOptions: OutputOptions
 
     func run() async throws {
         let client = try connection.controlClient()
@@ -30,7 +29,7 @@ struct Console: AsyncParsableCommand {
             throw CommandFailure(
                 .refused, "the answer has no address; is something else than Stalecast listening there?")
         }
-        let (url, output) = (client.address.url + path, outputOptions.output)
+        let (url, output) = (client.address.url + path, connection.output)
         if output.isJSON {
             return try output.json(["url": .string(url), "expires": answer["expires"] ?? .null])
         }

@@ -29,10 +29,8 @@ struct Diff: AsyncParsableCommand, ScopedControlOptions {
 
     @OptionGroup var scopeOptions: ScopeOptions
     @OptionGroup var connection: ConnectionOptions
-    @OptionGroup var outputOptions: OutputOptions
 
     func run() async throws {
-        let output = output
         let changes = TemplateChanges(from: try await side(old), to: try await side(new))
         if output.isJSON {
             try output.json(changes.json)

@@ -29,7 +29,6 @@ struct Doctor: AsyncParsableCommand {
     var streams: Int?
 
     @OptionGroup var connection: ConnectionOptions
-    @OptionGroup var outputOptions: OutputOptions
 
     func run() async throws {
         let findings: [SystemCheck.Finding]
@@ -50,13 +49,7 @@ struct Doctor: AsyncParsableCommand {
     }
 
     private func loadConfiguration() throws(CommandFailure) -> Configuration {
-        var configuration: Configuration
-        do {
-            configuration = try ConfigurationLoader.load(path: config, environment: ProcessInfo.processInfo.environment)
-        } catch {
-            throw CommandFailure(
-                .misconfigured, "the configuration has problems", problems: error.problems.map(\.description))
-        }
+        var configuration = try Configuration.loaded(config)
         // What the configuration says holds unless the command line names a directory.
         if let path = connection.data.path { configuration.data = path }
         return configuration
@@ -68,7 +61,7 @@ struct Doctor: AsyncParsableCommand {
         if config != nil, connection.data.path == nil, configuration.data != Configuration().data {
             // Members of the service's group may not enter its data directory.
             let isOfUnit = configuration.data == DataDirectory.ofUnit.path && DataDirectory.service.exists
-            connection.data.path = isOfUnit ? DataDirectory.service.path : configuration.data
+            connection.place.data.path = isOfUnit ? DataDirectory.service.path : configuration.data
         }
         return connection
     }
@@ -133,22 +126,18 @@ struct Doctor: AsyncParsableCommand {
     }
 
     private func report(_ findings: [SystemCheck.Finding]) throws {
-        let output = outputOptions.output
-        if output.isJSON {
-            return try output.json([
-                "findings": .array(
-                    findings.map { finding in
-                        [
-                            "subject": .string(finding.subject), "isGood": .bool(finding.command == nil),
-                            "sentence": .string(finding.sentence), "command": finding.command.map(JSONValue.string),
-                        ]
-                    })
-            ])
+        let output = connection.output
+        let rows: [JSONValue] = findings.map { finding in
+            [
+                "subject": .string(finding.subject), "isGood": .bool(finding.command == nil),
+                "sentence": .string(finding.sentence), "command": finding.command.map(JSONValue.string),
+            ]
         }
-        for finding in findings {
+        let lines = findings.flatMap { finding in
             let mark = finding.command == nil ? output.palette.green("ok") : output.palette.red("!!")
-            try output.line("\(mark)  \(finding.sentence.printable)")
-            if let command = finding.command { try output.line("      \(command.printable)") }
+            let command = finding.command.map { ["      \($0.printable)"] } ?? []
+            return ["\(mark)  \(finding.sentence.printable)"] + command
         }
+        try output.show(["findings": .array(rows)], lines)
     }
 }

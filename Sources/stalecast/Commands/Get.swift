@@ -47,7 +47,6 @@ struct Get: AsyncParsableCommand, ScopedControlOptions {
 
     @OptionGroup var scopeOptions: ScopeOptions
     @OptionGroup var connection: ConnectionOptions
-    @OptionGroup var outputOptions: OutputOptions
 
     func validate() throws {
         if let versionNumber, versionNumber < 1 { throw ValidationError("a version number is 1 or more") }
@@ -66,13 +65,13 @@ struct Get: AsyncParsableCommand, ScopedControlOptions {
         if keys { return try list(TemplateEdit(served.json).names.sorted()) }
         guard let output, !["json", "yaml", "yml"].contains(output) else {
             if yaml || output?.hasPrefix("y") == true {
-                return try outputOptions.output.write(try written(served.json, asYAML: true))
+                return try connection.output.write(try written(served.json, asYAML: true))
             }
-            return try outputOptions.output.json(served.json)
+            return try connection.output.json(served.json)
         }
         let isYAML = yaml || output.hasSuffix(".yaml") || output.hasSuffix(".yml")
         try OutputFile.write(try written(served.json, asYAML: isYAML), to: output)
-        outputOptions.output.remark("version \(served.version) of \(api.scope), \(served.etag), written to \(output)")
+        connection.output.remark("version \(served.version) of \(api.scope), \(served.etag), written to \(output)")
     }
 
     private func written(_ template: JSONValue, asYAML isYAML: Bool) throws(CommandFailure) -> [UInt8] {
@@ -83,12 +82,12 @@ struct Get: AsyncParsableCommand, ScopedControlOptions {
     }
 
     private func list(_ names: [String]) throws(CommandFailure) {
-        try outputOptions.output.show(.array(names.map(JSONValue.string)), names.map(\.printable))
+        try connection.output.show(.array(names.map(JSONValue.string)), names.map(\.printable))
     }
 
     /// The bare value to standard output; what there is besides as a remark.
     private func show(_ key: String, _ template: TemplateEdit) throws(CommandFailure) {
-        let output = outputOptions.output
+        let output = connection.output
         let condition = schema ? SchemaCondition.name : condition
         let value = try template.value(key, if: condition)
         if output.isJSON {

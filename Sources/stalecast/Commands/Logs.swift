@@ -36,7 +36,6 @@ struct Logs: AsyncParsableCommand, ControlOptions {
 
     @OptionGroup var scopeOptions: ScopeOptions
     @OptionGroup var connection: ConnectionOptions
-    @OptionGroup var outputOptions: OutputOptions
 
     func validate() throws {
         guard scope != nil, scopeOptions.namespace != nil || scopeOptions.project.project != nil else { return }

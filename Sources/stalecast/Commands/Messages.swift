@@ -20,7 +20,6 @@ struct Messages: AsyncParsableCommand, ControlOptions {
 
     @OptionGroup var project: ProjectOptions
     @OptionGroup var connection: ConnectionOptions
-    @OptionGroup var outputOptions: OutputOptions
 
     func validate() throws {
         if !(1...300).contains(limit) { throw ValidationError("--limit is 1 to 300") }

@@ -18,47 +18,28 @@ struct NewEpoch: AsyncParsableCommand {
               stalecast new-epoch --above 15 --data /var/lib/stalecast
             """)
 
-    @OptionGroup var floor: NumberFloorOptions
-
-    @Flag(name: .shortAndLong, help: "Do not ask for confirmation.")
-    var yes = false
-
-    @OptionGroup var data: DataOptions
-    @OptionGroup var outputOptions: OutputOptions
+    @OptionGroup var options: NewHistoryOptions
 
     func run() async throws {
-        let (directory, output) = (data.directory.path, outputOptions.output)
-        let isAsked = Question.canBeAsked && !yes && !floor.dryRun && !output.isJSON
-        if isAsked {
-            try show(try begin(in: directory, isRehearsal: true), output)
-            try Question("Begin a new history in \(directory)?").agree()
+        let (directory, output) = (options.directory, options.output)
+        let question = "Begin a new history in \(directory)?"
+        let report = try options.run(question, "nothing was changed", lines) { isRehearsal in
+            try TemplateStore.beginNewEpoch(in: directory, above: options.version, isRehearsal: isRehearsal)
         }
-        let report = try begin(in: directory, isRehearsal: floor.dryRun)
         if output.isJSON { return try output.json(report.json(directory)) }
-        if !isAsked { try show(report, output) }
         try output.line(
             report.newEpoch.map { "a new history begins in \(directory), epoch \($0)" }
                 ?? "nothing was changed; leave --dry-run out to begin a new history in \(directory)")
     }
 
-    private func begin(in directory: String, isRehearsal: Bool) throws(CommandFailure) -> NewEpochReport {
-        do {
-            return try TemplateStore.beginNewEpoch(
-                in: directory, above: floor.version, isRehearsal: isRehearsal)
-        } catch {
-            throw CommandFailure(.refused, "nothing was changed: \(error)")
+    private func lines(_ report: NewEpochReport) -> [String] {
+        let scopes = report.latest.sorted { "\($0.key)" < "\($1.key)" }.map { scope, latest in
+            "\(scope): version \(latest) stays current, the next one is \(report.next(scope))"
         }
-    }
-
-    private func show(_ report: NewEpochReport, _ output: Output) throws(CommandFailure) {
-        for (scope, latest) in report.latest.sorted(by: { "\($0.key)" < "\($1.key)" }) {
-            try output.line("\(scope): version \(latest) stays current, the next one is \(report.next(scope))")
-        }
-        if floor.above == 0, !report.latest.isEmpty {
-            try output.line(
-                "if clients hold higher numbers than these, say the highest with --above: else a number can mean two things"
-            )
-        }
+        if options.above > 0 || scopes.isEmpty { return scopes }
+        return scopes + [
+            "if clients hold higher numbers than these, say the highest with --above: else a number can mean two things"
+        ]
     }
 }
 

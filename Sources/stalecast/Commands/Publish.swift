@@ -176,7 +176,7 @@ struct Rollback: AsyncParsableCommand {
                     + (source == nil ? "" : ", which version \(current.version) went back to"),
                 advice: source == nil ? nil : "`stalecast versions` shows what there is; give a number.")
         }
-        guard Question.canBeAsked || options.yes else {
+        guard Question.canBeAsked || options.agreement.yes else {
             throw CommandFailure(
                 .usage, "the version before is \(version), and there is no terminal to ask at",
                 advice: "Give the number, `stalecast rollback \(version)`, or --yes.")

@@ -4,15 +4,13 @@ package import StalecastWire
 
 /// Options of every command that publishes.
 struct PublishingOptions: ParsableArguments, ScopedControlOptions {
-    @Flag(name: .shortAndLong, help: "Do not ask for confirmation.")
-    var yes = false
+    @OptionGroup var agreement: YesOption
 
     @Flag(help: "Publish also when nothing differs; every client fetches again.")
     var force = false
 
     @OptionGroup var scopeOptions: ScopeOptions
     @OptionGroup var connection: ConnectionOptions
-    @OptionGroup var outputOptions: OutputOptions
 }
 
 /// Options with which a command that publishes a template proposes it instead.
@@ -160,7 +158,7 @@ struct Publishing {
         var report = try report(nil)
         report.proposes = proposes
         if report.changes.isEmpty, before.version > 0, !options.force { return nil }
-        let isAsked = Question.canBeAsked && !isMute && !options.yes && !output.isJSON
+        let isAsked = !isMute && options.agreement.asks(output)
         let removed = report.changes.removed
         if isAsked {
             let lines = report.preview(output.palette) + (audience.map { [""] + $0.lines } ?? [])

@@ -27,7 +27,6 @@ struct Send: AsyncParsableCommand, ControlOptions {
     @OptionGroup var project: ProjectOptions
 
     @OptionGroup var connection: ConnectionOptions
-    @OptionGroup var outputOptions: OutputOptions
 
     func validate() throws {
         let pairs = condition == nil ? words.dropFirst() : words[...]

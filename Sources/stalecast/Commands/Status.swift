@@ -19,7 +19,6 @@ struct Status: AsyncParsableCommand, ControlOptions {
     var quiet = false
 
     @OptionGroup var connection: ConnectionOptions
-    @OptionGroup var outputOptions: OutputOptions
 
     func run() async throws {
         if quiet {
@@ -27,7 +26,6 @@ struct Status: AsyncParsableCommand, ControlOptions {
             throw ExitCode(ExitStatus.refused.rawValue)
         }
         let status = try await client().send("GET", "/status").json()
-        let output = output
         try output.show(status, StatusReading(status).lines(output.palette))
         if status["ready"]?.bool == false { throw ExitCode(ExitStatus.refused.rawValue) }
     }

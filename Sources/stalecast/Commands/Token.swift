@@ -27,18 +27,14 @@ extension Token {
                   sudo -u stalecast stalecast token rotate --data /var/lib/stalecast
                 """)
 
-        @Flag(name: .shortAndLong, help: "Do not ask for confirmation.")
-        var yes = false
-
+        @OptionGroup var agreement: YesOption
         @OptionGroup var data: DataOptions
         @OptionGroup var outputOptions: OutputOptions
 
         func run() async throws {
             let directory = data.directory
-            if Question.canBeAsked, !yes, !outputOptions.json {
-                try Question("Callers with the token in \(directory.tokenFile) are refused then. Make a new one?")
-                    .agree()
-            }
+            let question = "Callers with the token in \(directory.tokenFile) are refused then. Make a new one?"
+            try agreement.ask(question, outputOptions.output)
             do {
                 try TokenFile.rotate(directory: directory.path)
             } catch {
@@ -48,9 +44,7 @@ extension Token {
             }
             // Without a daemon there is no process to tell.
             guard let endpoints = try? directory.endpoints(), endpoints.isRunning, let process = endpoints.process
-            else {
-                return try say(directory.tokenFile, nil)
-            }
+            else { return try say(directory.tokenFile, nil) }
             guard kill(process, SIGHUP) == 0 else {
                 throw CommandFailure(
                     .refused,
@@ -92,18 +86,12 @@ extension Token {
         ///   - process: the running daemon's; nil without one.
         ///   - isTaken: whether the daemon was seen to accept the token.
         private func say(_ file: String, _ process: Int32?, isTaken: Bool = false) throws(CommandFailure) {
-            let output = outputOptions.output
-            if output.isJSON {
-                return try output.json([
-                    "tokenFile": .string(file), "pid": process.map { .int($0) } ?? .null, "isTaken": .bool(isTaken),
-                ])
+            let taker = process.map {
+                isTaken ? "process \($0) takes it now" : "process \($0) was told, and could not be asked"
             }
-            let taker =
-                process.map {
-                    isTaken ? "process \($0) takes it now" : "process \($0) was told, and could not be asked"
-                }
-                ?? "the next start takes it"
-            try output.line("\(file) holds a new token; \(taker)")
+            try outputOptions.output.show(
+                ["tokenFile": .string(file), "pid": process.map { .int($0) } ?? .null, "isTaken": .bool(isTaken)],
+                ["\(file) holds a new token; \(taker ?? "the next start takes it")"])
         }
     }
 }

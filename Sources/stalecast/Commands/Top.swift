@@ -24,7 +24,6 @@ struct Top: AsyncParsableCommand, ControlOptions {
     var count: Int?
 
     @OptionGroup var connection: ConnectionOptions
-    @OptionGroup var outputOptions: OutputOptions
 
     func validate() throws {
         guard interval.duration >= .milliseconds(100) else { throw ValidationError("--interval is 100ms or more") }
@@ -33,7 +32,6 @@ struct Top: AsyncParsableCommand, ControlOptions {
 
     func run() async throws {
         let client = try client()
-        let output = output
         let isScreen = !output.isJSON && TerminalSize.canBeDrawnOn
         let wanted = count ?? (isScreen ? Int.max : 1)
         var reading = TopReading()

@@ -14,12 +14,10 @@ struct Topics: AsyncParsableCommand, ControlOptions {
     @OptionGroup var project: ProjectOptions
 
     @OptionGroup var connection: ConnectionOptions
-    @OptionGroup var outputOptions: OutputOptions
 
     func run() async throws {
         let projectID = try project.id()
         let answer = try await client().send("GET", "/v1/projects/\(projectID)/topics").json()
-        let output = output
         try output.show(answer, TopicsReading(answer.items("topics")).lines(output.palette))
     }
 }

@@ -44,7 +44,7 @@ struct SetValues: AsyncParsableCommand {
     enum ValueType: String, ExpressibleByArgument, CaseIterable { case string, number, boolean, json }
 
     func validate() throws {
-        try judge(schema, condition)
+        if schema, condition != nil { throw ValidationError("--schema is about no condition's value") }
         if schema, create != nil { throw ValidationError("--schema is about parameters that are there, not --create") }
         try proposing.judge(wait)
     }
@@ -103,7 +103,7 @@ struct UnsetValues: AsyncParsableCommand {
     @OptionGroup var options: PublishingOptions
 
     func validate() throws {
-        try judge(schema, condition)
+        if schema, condition != nil { throw ValidationError("--schema is about no condition's value") }
         try proposing.judge(wait)
     }
 
@@ -115,15 +115,10 @@ struct UnsetValues: AsyncParsableCommand {
     }
 }
 
-/// - Throws: `ValidationError` where a schema and a condition's value are meant at once.
-private func judge(_ schema: Bool, _ condition: String?) throws {
-    if schema, condition != nil { throw ValidationError("--schema is about no condition's value") }
-}
-
 extension PublishingOptions {
     /// Publishes or proposes the current version with a change, by compare-and-set on its ETag.
     func change(
-        _ description: String?, _ proposing: ProposeOptions? = nil, wait: WaitOptions? = nil,
+        _ description: String?, _ proposing: ProposeOptions, wait: WaitOptions,
         _ body: (inout TemplateEdit) throws(CommandFailure) -> Void
     ) async throws(CommandFailure) {
         let api = try api()
@@ -131,21 +126,20 @@ extension PublishingOptions {
         var edit = TemplateEdit(before.json)
         try body(&edit)
         let file = TemplateFile(.object(edit.document), named: "the changed template")
+        let request = file.request(description: description)
         var publishing = Publishing(
             api: api, before: before, content: try file.template(for: api.scope.namespace), options: self,
             allowsRemovals: true, wait: wait)
-        if let proposing, proposing.isAsked {
-            return try await publishing.propose(
-                file.request(description: description), ifMatch: before.etag, at: proposing.at?.time)
+        if proposing.isAsked {
+            return try await publishing.propose(request, ifMatch: before.etag, at: proposing.at?.time)
         }
-        if wait?.isOfClients == true {
+        if wait.isOfClients {
             // What the server refuses it refuses again below.
-            let checked = try? await api.put(
-                file.request(description: description), ifMatch: before.etag, validateOnly: true)
+            let checked = try? await api.put(request, ifMatch: before.etag, validateOnly: true)
             publishing.isStaged = checked?.isStaged ?? false
         }
         try await publishing.run { () async throws(CommandFailure) in
-            try await api.put(file.request(description: description), ifMatch: before.etag, validateOnly: false)
+            try await api.put(request, ifMatch: before.etag, validateOnly: false)
         }
     }
 }

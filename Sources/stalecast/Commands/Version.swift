@@ -17,12 +17,7 @@ struct Version: AsyncParsableCommand {
     @OptionGroup var outputOptions: OutputOptions
 
     func run() async throws {
-        let output = outputOptions.output
-        if output.isJSON {
-            return try output.json([
-                "version": .string(DaemonVersion.text), "revision": .string(DaemonVersion.revision),
-            ])
-        }
-        try output.line(DaemonVersion.text)
+        try outputOptions.output.show(
+            ["version": .string(DaemonVersion.text), "revision": .string(DaemonVersion.revision)], [DaemonVersion.text])
     }
 }

@@ -21,7 +21,6 @@ struct Versions: AsyncParsableCommand, ScopedControlOptions {
 
     @OptionGroup var scopeOptions: ScopeOptions
     @OptionGroup var connection: ConnectionOptions
-    @OptionGroup var outputOptions: OutputOptions
 
     func validate() throws {
         if limit < 1 { throw ValidationError("--limit is 1 or more") }
@@ -31,7 +30,6 @@ struct Versions: AsyncParsableCommand, ScopedControlOptions {
     func run() async throws {
         let api = try api()
         let (versions, hasMore) = try await api.versions(from: newest, limit: limit)
-        let output = output
         try output.list(
             "versions", versions, ifNone: "no version published yet; try `stalecast publish FILE`",
             .right("VERSION") { $0["versionNumber"]?.int64.map { String($0) } ?? "?" },

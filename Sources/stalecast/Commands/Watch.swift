@@ -53,7 +53,6 @@ struct Watch: AsyncParsableCommand {
 
     @OptionGroup var scopeOptions: ScopeOptions
     @OptionGroup var connection: EdgeOptions
-    @OptionGroup var outputOptions: OutputOptions
 
     func validate() throws {
         if let count, count < 1 { throw ValidationError("--count is 1 or more") }
@@ -83,7 +82,7 @@ struct Watch: AsyncParsableCommand {
             topics: given.isEmpty ? [scope.announcedTopic] : given, scope: scope, cursor: since, have: have)
         let patterns = try keys.map { try checked(try KeyPattern($0)) }
         let printer = Watch.Printer(
-            output: outputOptions.output, clock: LocalClock.asked, limit: count, filter: MessageFilter(patterns),
+            output: connection.output, clock: LocalClock.asked, limit: count, filter: MessageFilter(patterns),
             command: exec.map(MessageCommand.init)
         ) {
             await greeting(request)

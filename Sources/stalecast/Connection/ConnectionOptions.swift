@@ -4,18 +4,9 @@ import StalecastClient
 import StalecastOutbound
 import StalecastWire
 
-/// Address and credentials of the daemon; shared by all client commands.
-struct ConnectionOptions: ParsableArguments, DaemonPlace {
-    @OptionGroup var data: DataOptions
-
-    @Option(help: .context, completion: .contexts)
-    var context: String?
-
-    @Option(help: .control)
-    var control: String?
-
-    @Option(help: .edge)
-    var edge: String?
+/// Address and credentials of the daemon, and forms of its answers; shared by all client commands.
+struct ConnectionOptions: ParsableArguments {
+    @OptionGroup var place: DaemonPlace
 
     @Option(help: .value("file", "File with the control token (or $STALECAST_TOKEN)."), completion: .file())
     var tokenFile: String?
@@ -23,22 +14,24 @@ struct ConnectionOptions: ParsableArguments, DaemonPlace {
     @Option(help: .value("name", "Who does this, for the history (or $STALECAST_USER)."))
     var user: String?
 
-    @Option(help: .caFile, completion: .file())
-    var caFile: String?
+    @OptionGroup var outputOptions: OutputOptions
+
+    var output: Output { outputOptions.output }
+    var data: DataOptions { place.data }
 
     /// A client of Control with the token read.
     /// - Throws: ``CommandFailure`` `unreachable` without an address, `tokenRefused` without a token.
     func controlClient() throws(CommandFailure) -> ControlClient {
-        let address = try address(.control, given: control, \.control)
+        let address = try place.controlAddress()
         // A problem that keeps Edge's address from being known is told where it is needed.
-        if let caFile, !address.url.hasPrefix("https:"), (try? edgeAddress())?.url.hasPrefix("https:") != true {
+        if let caFile = place.caFile, !address.url.hasPrefix("https:"),
+            (try? place.edgeAddress())?.url.hasPrefix("https:") != true
+        {
             throw CommandFailure(
                 .usage, "--ca-file \(caFile) is for https, and Control is at \(address.url)",
                 advice: "The authority of a webhook's receiver is named with --receiver-ca-file.")
         }
-        return ControlClient(
-            address: address, token: try token(),
-            user: user ?? Self.defaultUser)
+        return ControlClient(address: address, token: try token(), user: user ?? Self.defaultUser)
     }
 
     /// Account of the person at the keyboard, also behind sudo; empty where a header cannot carry its name.
@@ -51,16 +44,16 @@ struct ConnectionOptions: ParsableArguments, DaemonPlace {
 
     /// `at http://127.0.0.1:8081 (context prod)`, for questions.
     func place(of client: ControlClient) -> String {
-        let name = (try? Surroundings.current.get())?.nameOfContext(isPlaced: isPlaced)
+        let name = (try? Surroundings.current.get())?.nameOfContext(isPlaced: place.isPlaced)
         return "at \(client.address.url)" + (name.map { " (context \($0))" } ?? "")
     }
 
     /// Whether a daemon is named, and not only its data directory.
-    var namesDaemon: Bool { control != nil || context != nil }
+    var namesDaemon: Bool { place.control != nil || place.context != nil }
 
     /// Whether a daemon is named that may run elsewhere, by a flag, a variable or the context in use, and no data directory.
     var isElsewhere: Bool {
-        if control != nil { return true }
+        if place.control != nil { return true }
         // A broken contexts file is reported when the address is looked up.
         guard data.path == nil, let surroundings = try? Surroundings.current.get() else { return false }
         return surroundings.value(.data) == nil && surroundings.value(.control) != nil
@@ -76,9 +69,10 @@ struct ConnectionOptions: ParsableArguments, DaemonPlace {
                     "A token or key is one word of visible ASCII. Unset the variable to take control.token of the data "
                     + "directory, or name a file with --token-file FILE.")
         }
+        let isPlaced = place.isPlaced
         return try ControlToken(
-            readFrom: surroundings.value(.tokenFile, isPlaced: isPlaced) ?? surroundings.tokenFileOfDaemon(
-                isPlaced: isPlaced)
+            readFrom: surroundings.value(.tokenFile, isPlaced: isPlaced)
+                ?? surroundings.tokenFileOfDaemon(isPlaced: isPlaced)
                 ?? data.running(isPlaced: isPlaced).tokenFile)
     }
 
@@ -86,7 +80,7 @@ struct ConnectionOptions: ParsableArguments, DaemonPlace {
     ///
     /// - Throws: ``CommandFailure`` `unreachable` when no server answers.
     func isReady() async throws(CommandFailure) -> Bool {
-        let address = try address(.control, given: control, \.control)
+        let address = try place.controlAddress()
         var request = try address.request("/readyz")
         request.tls = OutboundTLS(trustsAnyServer: true)
         do {
@@ -224,15 +218,13 @@ struct ScopeOptions: ParsableArguments {
     }
 }
 
-/// Options or a command that asks a daemon's Control and shows results. A protocol, because the parser takes four times as
-/// long for each level of nested option groups.
+/// Options or a command that asks a daemon's Control and shows results.
 protocol ControlOptions {
     var connection: ConnectionOptions { get }
-    var outputOptions: OutputOptions { get }
 }
 
 extension ControlOptions {
-    var output: Output { outputOptions.output }
+    var output: Output { connection.output }
 
     func client() throws(CommandFailure) -> ControlClient { try connection.controlClient() }
 }
@@ -252,7 +244,6 @@ extension ScopedControlOptions {
 struct ScopedOptions: ParsableArguments, ScopedControlOptions {
     @OptionGroup var scopeOptions: ScopeOptions
     @OptionGroup var connection: ConnectionOptions
-    @OptionGroup var outputOptions: OutputOptions
 }
 
 extension Scope {

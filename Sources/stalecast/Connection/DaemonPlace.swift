@@ -1,30 +1,26 @@
 import ArgumentParser
 import Foundation
 
-/// Options that say where a daemon is. A protocol, because the parser takes four times as long for each level of nested
-/// option groups.
-protocol DaemonPlace {
-    var data: DataOptions { get }
-    var control: String? { get }
-    var edge: String? { get }
-    var caFile: String? { get }
+/// Options that say where a daemon is.
+struct DaemonPlace: ParsableArguments {
+    @OptionGroup var data: DataOptions
+
+    @Option(help: .value("name", "A daemon of `stalecast context list`."), completion: .contexts)
+    var context: String?
+
+    @Option(help: .value("url", "Address of Control, for example http://127.0.0.1:8081."))
+    var control: String?
+
+    @Option(help: .value("url", "Address of Edge, for example http://127.0.0.1:8080."))
+    var edge: String?
+
+    @Option(help: .value("file", "PEM file of authorities (or $STALECAST_CA_FILE)."), completion: .file())
+    var caFile: String?
 }
 
 /// Address of the daemon, for commands that only ask Edge; Edge takes no control token.
-struct EdgeOptions: ParsableArguments, DaemonPlace {
-    @OptionGroup var data: DataOptions
-
-    @Option(help: .context, completion: .contexts)
-    var context: String?
-
-    @Option(help: .control)
-    var control: String?
-
-    @Option(help: .edge)
-    var edge: String?
-
-    @Option(help: .caFile, completion: .file())
-    var caFile: String?
+struct EdgeOptions: ParsableArguments {
+    @OptionGroup var place: DaemonPlace
 
     @Option(
         help: .value(
@@ -39,9 +35,13 @@ struct EdgeOptions: ParsableArguments, DaemonPlace {
     @Option(help: .hidden)
     var user: String?
 
+    @OptionGroup var outputOptions: OutputOptions
+
+    var output: Output { outputOptions.output }
+
     /// Edge's address, read again on every call, with the key to show there.
     func addressWithKey() throws(CommandFailure) -> ServerAddress {
-        var address = try edgeAddress()
+        var address = try place.edgeAddress()
         guard let apiKeyFile else {
             address.apiKey = ProcessInfo.processInfo.environment["STALECAST_API_KEY"]
             return address
@@ -58,24 +58,19 @@ struct EdgeOptions: ParsableArguments, DaemonPlace {
     }
 }
 
-extension ArgumentHelp {
-    static var context: ArgumentHelp {
-        .value("name", "A daemon of `stalecast context list`.")
-    }
-    static var control: ArgumentHelp { .value("url", "Address of Control, for example http://127.0.0.1:8081.") }
-    static var edge: ArgumentHelp { .value("url", "Address of Edge, for example http://127.0.0.1:8080.") }
-    static var caFile: ArgumentHelp { .value("file", "PEM file of authorities (or $STALECAST_CA_FILE).") }
-}
-
 extension DaemonPlace {
     /// Edge's address, read again on every call: after a restart on port 0 it is another one.
     func edgeAddress() throws(CommandFailure) -> ServerAddress {
         try address(.edge, given: edge, \.edge)
     }
 
+    func controlAddress() throws(CommandFailure) -> ServerAddress {
+        try address(.control, given: control, \.control)
+    }
+
     var isPlaced: Bool { control != nil || data.path != nil }
 
-    func address(
+    private func address(
         _ field: PlaceField, given: String?, _ member: KeyPath<DataDirectory.Endpoints, String>
     ) throws(CommandFailure) -> ServerAddress {
         let surroundings = try Surroundings.current.get()

@@ -41,13 +41,9 @@ struct FutureTime: ExpressibleByArgument, Sendable {
     let time: Timestamp
 
     init?(argument: String) {
-        if let time = Timestamp(argument) {
-            self.time = time
-        } else if let span = Span(argument: argument)?.duration {
-            time = Timestamp.now().advanced(by: span)
-        } else {
-            return nil
-        }
+        let span = Span(argument: argument)?.duration
+        guard let time = Timestamp(argument) ?? span.map({ .now().advanced(by: $0) }) else { return nil }
+        self.time = time
     }
 }
 
@@ -56,12 +52,8 @@ struct PastTime: ExpressibleByArgument, Sendable {
     let time: Timestamp
 
     init?(argument: String) {
-        if let time = Timestamp(argument) {
-            self.time = time
-        } else if let ago = Span(argument: argument)?.duration {
-            time = Timestamp(microseconds: Timestamp.now().microseconds - Int64(ago / .microseconds(1)))
-        } else {
-            return nil
-        }
+        let span = Span(argument: argument)?.duration
+        guard let time = Timestamp(argument) ?? span.map({ .now().advanced(by: .zero - $0) }) else { return nil }
+        self.time = time
     }
 }

@@ -66,7 +66,6 @@ extension Import {
         var force = false
 
         @OptionGroup var connection: ConnectionOptions
-        @OptionGroup var outputOptions: OutputOptions
 
         func run() async throws {
             let namespace = try checked(try Namespace(self.namespace))
@@ -75,7 +74,7 @@ extension Import {
                 base: url, project: project, namespace: namespace, credentials: credentials)
             let api = TemplateAPI(client: try connection.controlClient(), scope: scope)
             let report = try await copy(from: origin, to: api)
-            try report.write(to: outputOptions.output)
+            try report.write(to: connection.output)
         }
 
         private func copy(from origin: ImportOrigin, to api: TemplateAPI) async throws(CommandFailure) -> ImportReport {

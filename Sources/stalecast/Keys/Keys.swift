@@ -74,11 +74,8 @@ struct GrantOptions: ParsableArguments {
 
     func end() throws(CommandFailure) -> Timestamp? {
         guard let expires else { return nil }
-        if let time = Timestamp(expires) { return time }
-        guard let span = Span(argument: expires) else {
-            throw CommandFailure(.usage, "--expires \(expires) is neither a time nor a span such as 90d")
-        }
-        return Timestamp.now().advanced(by: span.duration)
+        if let end = FutureTime(argument: expires) { return end.time }
+        throw CommandFailure(.usage, "--expires \(expires) is neither a time nor a span such as 90d")
     }
 
     /// Refuses what Control refuses in `keys create`, for where it is not asked.
@@ -110,13 +107,12 @@ struct KeyTarget: ParsableArguments {
     /// - Returns: its id.
     /// - Throws: ``CommandFailure`` when there is no such key, or a person who can be asked does not agree.
     func agreed(
-        _ act: String, _ consequence: String, _ options: some ControlOptions, unless yes: Bool
+        _ act: String, _ consequence: String, _ options: some ControlOptions, _ agreement: YesOption
     ) async throws(CommandFailure) -> String {
         let keys = try await options.client().send("GET", "/v1/keys").json().items("keys")
         let id = try KeyReport.id(of: key, among: keys)
-        if !yes, !options.output.isJSON, Question.canBeAsked {
-            try Question("\(KeyReport.question(act, id, keys.first { $0["id"]?.string == id })) \(consequence)").agree()
-        }
+        let key = keys.first { $0["id"]?.string == id }
+        try agreement.ask("\(KeyReport.question(act, id, key)) \(consequence)", options.output)
         return id
     }
 }
@@ -139,7 +135,6 @@ struct KeysCreate: AsyncParsableCommand, ControlOptions {
     @OptionGroup var saving: KeySavingOptions
 
     @OptionGroup var connection: ConnectionOptions
-    @OptionGroup var outputOptions: OutputOptions
 
     func run() async throws {
         let body: JSONObject = [
@@ -165,7 +160,6 @@ struct KeysList: AsyncParsableCommand, ControlOptions {
             """)
 
     @OptionGroup var connection: ConnectionOptions
-    @OptionGroup var outputOptions: OutputOptions
 
     func run() async throws {
         let answer = try await client().send("GET", "/v1/keys").json()
@@ -192,16 +186,13 @@ struct KeysRotate: AsyncParsableCommand, ControlOptions {
 
     @OptionGroup var target: KeyTarget
 
-    @Flag(name: .shortAndLong, help: "Do not ask for confirmation.")
-    var yes = false
-
+    @OptionGroup var agreement: YesOption
     @Option(help: .value("span", "How long the old secret stays valid (default: 7d)."))
     var overlap: Span?
 
     @OptionGroup var saving: KeySavingOptions
 
     @OptionGroup var connection: ConnectionOptions
-    @OptionGroup var outputOptions: OutputOptions
 
     func run() async throws {
         var body = JSONObject()
@@ -212,7 +203,7 @@ struct KeysRotate: AsyncParsableCommand, ControlOptions {
         let client = try client()
         let span = overlap.map { $0.defaultValueDescription } ?? "7d"
         let id = try await target.agreed(
-            "Give another secret to", "The one before is taken for \(span) more.", self, unless: yes)
+            "Give another secret to", "The one before is taken for \(span) more.", self, agreement)
         try await KeyReport.ofNewKey(saving.save, output) { () async throws(CommandFailure) in
             try await client.send("POST", "/v1/keys/\(id):rotate", body: .object(body), changes: true).json()
         }
@@ -231,15 +222,12 @@ struct KeysRevoke: AsyncParsableCommand, ControlOptions {
 
     @OptionGroup var target: KeyTarget
 
-    @Flag(name: .shortAndLong, help: "Do not ask for confirmation.")
-    var yes = false
-
+    @OptionGroup var agreement: YesOption
     @OptionGroup var connection: ConnectionOptions
-    @OptionGroup var outputOptions: OutputOptions
 
     func run() async throws {
         let id = try await target.agreed(
-            "Revoke", "Streams it opened end within two seconds, and nothing brings it back.", self, unless: yes)
+            "Revoke", "Streams it opened end within two seconds, and nothing brings it back.", self, agreement)
         let answer = try await client().send("POST", "/v1/keys/\(id):revoke", body: [:], changes: true).json()
         try output.show(answer, ["revoked \(id)"])
     }

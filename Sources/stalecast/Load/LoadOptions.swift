@@ -28,7 +28,6 @@ struct LoadOptions: ParsableArguments, ScopedControlOptions {
     @OptionGroup var key: LoadKeyOptions
     @OptionGroup var scopeOptions: ScopeOptions
     @OptionGroup var connection: ConnectionOptions
-    @OptionGroup var outputOptions: OutputOptions
 
     func validate() throws {
         guard (1...1_000_000).contains(subscribers) else { throw ValidationError("--subscribers is 1 to 1000000") }
@@ -91,7 +90,7 @@ extension LoadTransport: ExpressibleByArgument {}
 
 extension ConnectionOptions {
     /// Edge's address, resolved and known to answer.
-    func loadTarget() throws(CommandFailure) -> LoadTarget { try edgeAddress().loadTarget() }
+    func loadTarget() throws(CommandFailure) -> LoadTarget { try place.edgeAddress().loadTarget() }
 
     /// The process that `endpoints.json` names, if it is the one behind `target` and can be read; else nil.
     func probe(of target: LoadTarget) -> ServerProbe? {

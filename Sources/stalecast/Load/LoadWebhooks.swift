@@ -53,7 +53,6 @@ struct LoadWebhooks: AsyncParsableCommand, ScopedControlOptions {
 
     @OptionGroup var scopeOptions: ScopeOptions
     @OptionGroup var connection: ConnectionOptions
-    @OptionGroup var outputOptions: OutputOptions
 
     func validate() throws {
         guard (1...20_000).contains(receivers) else { throw ValidationError("--receivers is 1 to 20000") }

@@ -1,5 +1,22 @@
+import ArgumentParser
 import Foundation
 import StalecastWire
+
+/// Flag that answers a command's question beforehand.
+struct YesOption: ParsableArguments {
+    @Flag(name: .shortAndLong, help: "Do not ask for confirmation.")
+    var yes = false
+
+    /// Whether a person is asked: scripts, and readers of JSON, are not.
+    func asks(_ output: Output) -> Bool { Question.canBeAsked && !yes && !output.isJSON }
+
+    /// Asks where a person can be asked.
+    ///
+    /// - Throws: ``CommandFailure`` when the answer is no.
+    func ask(_ question: @autoclosure () -> String, _ output: Output) throws(CommandFailure) {
+        if asks(output) { try Question(question()).agree() }
+    }
+}
 
 /// A question to the person at the terminal, answered with y or n; anything else is no.
 struct Question {

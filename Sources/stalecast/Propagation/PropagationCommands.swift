@@ -39,7 +39,6 @@ struct PropagationStatus: AsyncParsableCommand, ScopedControlOptions {
 
     @OptionGroup var scopeOptions: ScopeOptions
     @OptionGroup var connection: ConnectionOptions
-    @OptionGroup var outputOptions: OutputOptions
 
     private static let nothing = "no version published yet"
 
@@ -51,7 +50,6 @@ struct PropagationStatus: AsyncParsableCommand, ScopedControlOptions {
         let api = try api()
         if follow { return try await show(api) }
         let answer = try await api.read("/propagation", version: version)
-        let output = output
         if output.isJSON { return try output.json(answer) }
         if answer["versionNumber"]?.int64 == 0 {
             return output.remark("\(Self.nothing); try `stalecast publish FILE`")
@@ -115,7 +113,6 @@ struct PropagationLaggards: AsyncParsableCommand, ScopedControlOptions {
 
     @OptionGroup var scopeOptions: ScopeOptions
     @OptionGroup var connection: ConnectionOptions
-    @OptionGroup var outputOptions: OutputOptions
 
     func validate() throws {
         guard (1...1000).contains(limit) else { throw ValidationError("--limit is 1 to 1000") }
@@ -127,7 +124,6 @@ struct PropagationLaggards: AsyncParsableCommand, ScopedControlOptions {
             "stage": stage.rawValue, "pageSize": String(limit), "groupBy": groupBy?.rawValue, "client": client,
         ]
         let answer = try await api.read("/propagation:laggards", version: version, query)
-        let output = output
         if output.isJSON { return try output.json(answer) }
         let total = answer["total"]?.int64 ?? 0
         if total == 0 { return output.remark(client == nil ? "no client is behind" : "no client of that id is known") }
@@ -172,7 +168,6 @@ struct PropagationList: AsyncParsableCommand, ScopedControlOptions {
 
     @OptionGroup var scopeOptions: ScopeOptions
     @OptionGroup var connection: ConnectionOptions
-    @OptionGroup var outputOptions: OutputOptions
 
     func validate() throws {
         guard (1...300).contains(limit) else { throw ValidationError("--limit is 1 to 300") }

@@ -98,9 +98,7 @@ struct ProposalsApprove: AsyncParsableCommand {
 
     @OptionGroup var target: ProposalTarget
 
-    @Flag(name: .shortAndLong, help: "Do not ask for confirmation.")
-    var yes = false
-
+    @OptionGroup var agreement: YesOption
     @OptionGroup var wait: WaitOptions
     @OptionGroup var options: ScopedOptions
 
@@ -113,7 +111,7 @@ struct ProposalsApprove: AsyncParsableCommand {
     func run() async throws {
         let api = try options.api()
         let output = options.output
-        if Question.canBeAsked, !yes, !output.isJSON {
+        if agreement.asks(output) {
             let report = try await ProposalReport(try await api.proposal(target.number), api)
             output.remark(report.lines(output.palette).joined(separator: "\n") + "\n")
             try Question("Publish it to \(api.scope) \(options.connection.place(of: api.client))?").agree()

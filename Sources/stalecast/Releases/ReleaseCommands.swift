@@ -134,15 +134,12 @@ struct ReleasePromote: AsyncParsableCommand {
     @Flag(help: "Go on by one stage only, also from a pause; its time begins now.")
     var toNext = false
 
-    @Flag(name: .shortAndLong, help: "Do not ask for confirmation.")
-    var yes = false
-
+    @OptionGroup var agreement: YesOption
     @OptionGroup var change: ReleaseChange
 
     func run() async throws {
         let audience = toNext ? "the next stage" : "all clients"
-        try await change.run(
-            toNext ? "advance" : "promote", asking: yes ? nil : { "Tell \(audience) of version \($0) of" })
+        try await change.run(toNext ? "advance" : "promote", agreement) { "Tell \(audience) of version \($0) of" }
     }
 }
 
@@ -158,13 +155,11 @@ struct ReleaseRollback: AsyncParsableCommand {
               stalecast release rollback --yes --json
             """)
 
-    @Flag(name: .shortAndLong, help: "Do not ask for confirmation.")
-    var yes = false
-
+    @OptionGroup var agreement: YesOption
     @OptionGroup var change: ReleaseChange
 
     func run() async throws {
-        try await change.run("rollback", asking: yes ? nil : { "Take version \($0) back in" })
+        try await change.run("rollback", agreement) { "Take version \($0) back in" }
     }
 }
 
@@ -175,11 +170,13 @@ struct ReleaseChange: ParsableArguments {
 
     @OptionGroup var options: ScopedOptions
 
-    /// - Parameter question: begins it, from the version's number; nil asks nothing.
-    func run(_ verb: String, asking question: ((Int64) -> String)? = nil) async throws(CommandFailure) {
+    /// - Parameter question: begins it, from the version's number; asked unless `agreement` has the answer.
+    func run(
+        _ verb: String, _ agreement: YesOption? = nil, question: (Int64) -> String = { _ in "" }
+    ) async throws(CommandFailure) {
         let api = try options.api()
         let output = options.output
-        if let question, Question.canBeAsked, !output.isJSON {
+        if let agreement, agreement.asks(output) {
             let reading = try await api.release()
             output.remark(reading.sentence())
             // The server's refusal says it all when the release is over.

@@ -29,11 +29,9 @@ extension Sources {
                 """)
 
         @OptionGroup var connection: ConnectionOptions
-        @OptionGroup var outputOptions: OutputOptions
 
         func run() async throws {
             let sources = try await client().send("GET", "/status").json().items("sources")
-            let output = output
             try output.list(
                 "sources", sources,
                 ifNone: "no scope is fed from outside; see `sources` in `stalecast check-config --explain`",

@@ -23,16 +23,7 @@ extension Sources {
         @OptionGroup var outputOptions: OutputOptions
 
         func run() async throws {
-            let configuration: Configuration
-            do {
-                configuration = try ConfigurationLoader.load(
-                    path: config, environment: ProcessInfo.processInfo.environment)
-            } catch {
-                throw CommandFailure(
-                    .misconfigured, "\(config) is not a valid configuration",
-                    problems: error.problems.map(\.description),
-                    advice: "`stalecast check-config --explain` prints every key with its meaning and default.")
-            }
+            let configuration = try Configuration.loaded(config)
             let check: SourceCheck
             do { check = try SourceCheck(configuration) } catch {
                 throw CommandFailure(.refused, error.description)

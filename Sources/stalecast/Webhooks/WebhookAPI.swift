@@ -6,7 +6,6 @@ struct WebhookOptions: ParsableArguments, ControlOptions {
     @OptionGroup var project: ProjectOptions
 
     @OptionGroup var connection: ConnectionOptions
-    @OptionGroup var outputOptions: OutputOptions
 
     func api() throws(CommandFailure) -> WebhookAPI {
         WebhookAPI(client: try client(), project: try project.id())

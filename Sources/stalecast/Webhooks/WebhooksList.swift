@@ -73,18 +73,14 @@ extension Webhooks {
                   stalecast webhooks remove wh_4n3xqv7pqk2yb6l5m7ta
                 """)
 
-        @Flag(name: .shortAndLong, help: "Do not ask for confirmation.")
-        var yes = false
-
+        @OptionGroup var agreement: YesOption
         @OptionGroup var target: WebhookTarget
         @OptionGroup var options: WebhookOptions
 
         func run() async throws {
             let (api, id) = (try options.api(), target.id)
-            if Question.canBeAsked, !yes, !options.output.isJSON {
-                let place = options.connection.place(of: api.client)
-                try Question("Remove \(id) and all it is owed, of \(api.project) \(place)?").agree()
-            }
+            let place = options.connection.place(of: api.client)
+            try agreement.ask("Remove \(id) and all it is owed, of \(api.project) \(place)?", options.output)
             try await api.delete(id)
             try options.output.show(["id": .string(id), "removed": true], ["removed \(id)"])
         }

@@ -45,7 +45,6 @@ extension Webhooks {
 
         @OptionGroup var scopeOptions: ScopeOptions
         @OptionGroup var connection: EdgeOptions
-        @OptionGroup var outputOptions: OutputOptions
 
         func validate() throws {
             guard status.map((200...599).contains) ?? true else { throw ValidationError("--status is 200 to 599") }
@@ -63,7 +62,7 @@ extension Webhooks {
             let key = try secretFile.map { path throws(CommandFailure) in
                 try SecretFile.key(path, VerificationKey.init)
             }
-            let (output, status) = (outputOptions.output, status ?? 204)
+            let (output, status) = (connection.output, status ?? 204)
             let receiver = try WebhookReceiver(listen ?? "127.0.0.1:9000")
             output.remark(
                 "listening on http://\(receiver.address)/, answering \(status)"
@@ -78,7 +77,7 @@ extension Webhooks {
 
         /// Watches the scope and sends each version on, until `--count` were taken.
         private func forward(to url: String) async throws {
-            let (output, scope) = (outputOptions.output, try scopeOptions.scope())
+            let (output, scope) = (connection.output, try scopeOptions.scope())
             let given = try secretFile.map { path throws(CommandFailure) in
                 try SecretFile.key(path, SigningKey.init)
             }

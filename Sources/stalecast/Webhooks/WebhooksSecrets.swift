@@ -26,14 +26,12 @@ extension Webhooks {
             }
             let key = SigningKey.generate(algorithm)
             let output = outputOptions.output
-            if output.isJSON {
-                return try output.json([
+            try output.show(
+                [
                     "algorithm": .string(algorithm.rawValue), "secret": .string(key.secretText),
                     "publicKey": key.publicText.map(JSONValue.string),
-                ])
-            }
-            try output.line(key.secretText)
-            if let text = key.publicText { output.remark("public key: \(text)") }
+                ], [key.secretText])
+            if let text = key.publicText, !output.isJSON { output.remark("public key: \(text)") }
         }
     }
 
@@ -92,12 +90,10 @@ extension Webhooks {
         }
 
         private func signer() throws(CommandFailure) -> Signer {
-            var keys: [Signer.SecretKey] = []
-            for file in secretFiles {
-                keys.append(
-                    Signer.SecretKey(try SecretFile.key(file, SigningKey.init), createdAt: Timestamp(microseconds: 0)))
-            }
-            return Signer(keys)
+            Signer(
+                try secretFiles.map { file throws(CommandFailure) in
+                    Signer.SecretKey(try SecretFile.key(file, SigningKey.init), createdAt: Timestamp(microseconds: 0))
+                })
         }
 
         private func answer(_ line: String, _ signer: Signer) throws(CommandFailure) -> JSONObject {
@@ -165,8 +161,7 @@ extension Webhooks {
             } catch {
                 throw CommandFailure(.refused, "\(error)")
             }
-            let output = outputOptions.output
-            try output.show(["fits": .bool(true)], ["the signature fits"])
+            try outputOptions.output.show(["fits": .bool(true)], ["the signature fits"])
         }
     }
 }
