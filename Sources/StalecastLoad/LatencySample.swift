@@ -93,8 +93,8 @@ extension String {
 package enum Figure {
     package static let none = "–"
 
-    package static func milliseconds(_ value: Double?) -> String { fixed(value, 2) }
-    package static func microseconds(_ value: Double?) -> String { fixed(value, 2) }
+    /// Milliseconds or microseconds.
+    package static func small(_ value: Double?) -> String { fixed(value, 2) }
     package static func perSecond(_ value: Double?) -> String { fixed(value, 0) }
 
     package static func fixed(_ value: Double?, _ decimals: Int) -> String {

@@ -8,7 +8,7 @@ package final class LoadLoops: Sendable {
     private let left = Atomic<Int>(0)
 
     /// Interval at which the state is read while waiting; latencies are stamped by the loops.
-    private static let glance: Duration = .milliseconds(20)
+    static let glance: Duration = .milliseconds(20)
 
     /// True when the loops shall close their connections and return.
     var isStopped: Bool { stopped.load(ordering: .acquiring) }
@@ -30,14 +30,6 @@ package final class LoadLoops: Sendable {
         stopped.store(true, ordering: .releasing)
         while left.load(ordering: .acquiring) > 0 {
             do { try await Task.sleep(for: Self.glance) } catch { return }  // cancelled: the process is ending
-        }
-    }
-
-    /// Waits until `isDone`, at most for `limit`, at most until the user presses Ctrl-C.
-    static func wait(_ limit: Duration, until isDone: () -> Bool) async throws {
-        let deadline = ContinuousClock.now + limit
-        while !isDone(), !LoadInterrupt.isAsked, ContinuousClock.now < deadline {
-            try await Task.sleep(for: glance)
         }
     }
 }

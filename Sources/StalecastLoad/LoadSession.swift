@@ -50,11 +50,11 @@ package struct LoadSession: Sendable {
         let published = try await publish()
         let acknowledged = stalecast_monotonic_ns() - start
         try await delivered
-        let used = stalecast_process_cpu_ns() - cpu
+        let (used, round) = (stalecast_process_cpu_ns() - cpu, tally.currentRound)
         let result = Round(
-            number: number, version: version, round: tally.currentRound, startedAt: start,
-            acknowledgedNs: acknowledged, serverCpuNs: probe?.read().flatMap { now in before.map(now.cpuNs(since:)) },
-            generatorCpuNs: used)
+            number: number, version: version, expected: round.expected, lost: round.lost,
+            latencies: LatencySample(round.arrivals.map { $0 > start ? $0 - start : 0 }), acknowledgedNs: acknowledged,
+            serverCpuNs: probe?.read().flatMap { now in before.map(now.cpuNs(since:)) }, generatorCpuNs: used)
         return (result, published)
     }
 
@@ -68,7 +68,10 @@ package struct LoadSession: Sendable {
 
     /// Waits until `isDone`, at most for `limit`, at most until the user presses Ctrl-C.
     package func wait(_ limit: Duration, until isDone: () -> Bool) async throws {
-        try await LoadLoops.wait(limit, until: isDone)
+        let deadline = ContinuousClock.now + limit
+        while !isDone(), !LoadInterrupt.isAsked, ContinuousClock.now < deadline {
+            try await Task.sleep(for: LoadLoops.glance)
+        }
     }
 
     /// Closes all connections and waits for the loops' ends.
@@ -130,22 +133,10 @@ package struct LoadSession: Sendable {
         /// Times from just before the publish was sent until the version was there, per subscriber.
         package let latencies: LatencySample
         /// Nanoseconds until the publish was answered.
-        package let acknowledgedNs: UInt64
+        let acknowledgedNs: UInt64
         /// CPU time in the round, the publish itself included; nil when the server's process is not known.
         let serverCpuNs: UInt64?
-        package let generatorCpuNs: UInt64
-
-        init(
-            number: Int, version: Int64, round: LoadTally.Round, startedAt: UInt64, acknowledgedNs: UInt64,
-            serverCpuNs: UInt64?, generatorCpuNs: UInt64
-        ) {
-            self.number = number
-            self.version = version
-            self.expected = round.expected
-            self.lost = round.lost
-            self.latencies = LatencySample(round.arrivals.map { $0 > startedAt ? $0 - startedAt : 0 })
-            (self.acknowledgedNs, self.serverCpuNs, self.generatorCpuNs) = (acknowledgedNs, serverCpuNs, generatorCpuNs)
-        }
+        let generatorCpuNs: UInt64
 
         package var delivered: Int { latencies.count }
         package var isComplete: Bool { delivered >= expected }
@@ -156,16 +147,23 @@ package struct LoadSession: Sendable {
             delivered > 0 ? Double(nanoseconds) / 1000 / Double(delivered) : nil
         }
 
+        private var acknowledgedMilliseconds: Double? { LatencySample.milliseconds(acknowledgedNs) }
+
+        /// Figures in their order: the heading of a table's column, the member of a document, the value.
+        package static let figures: [(title: String, member: String, value: @Sendable (Round) -> Double?)] = [
+            ("FIRST ms", "firstMs", \.latencies.first), ("P50 ms", "p50Ms", \.latencies.p50),
+            ("P99 ms", "p99Ms", \.latencies.p99), ("LAST ms", "lastMs", \.latencies.last),
+            ("ACK ms", "acknowledgedMs", \.acknowledgedMilliseconds),
+            ("SERVER µs", "serverCpuMicrosecondsEach", \.serverMicroseconds),
+            ("LOAD µs", "generatorCpuMicrosecondsEach", \.generatorMicroseconds),
+        ]
+
         package var json: JSONValue {
-            [
+            let head: JSONObject = [
                 "round": .int(number), "version": .string(String(version)), "expected": .int(expected),
-                "delivered": .int(delivered), "lost": .int(lost), "firstMs": .measured(latencies.first),
-                "p50Ms": .measured(latencies.p50), "p99Ms": .measured(latencies.p99),
-                "lastMs": .measured(latencies.last),
-                "acknowledgedMs": .measured(LatencySample.milliseconds(acknowledgedNs)),
-                "serverCpuMicrosecondsEach": .measured(serverMicroseconds),
-                "generatorCpuMicrosecondsEach": .measured(generatorMicroseconds),
+                "delivered": .int(delivered), "lost": .int(lost),
             ]
+            return .object(Self.figures.reduce(into: head) { $0[$1.member] = .measured($1.value(self)) })
         }
     }
 }
@@ -181,7 +179,7 @@ extension LoadProgress {
     /// Shows a round that is over; never done, so that a wait with it lasts its whole time.
     package func show(_ result: LoadSession.Round, _ round: String, _ delivered: String) -> Bool {
         let figures = [("p50", result.latencies.p50), ("p99", result.latencies.p99), ("last", result.latencies.last)]
-        let text = figures.map { "\($0.0) \(Figure.milliseconds($0.1))" }.joined(separator: "  ")
+        let text = figures.map { "\($0.0) \(Figure.small($0.1))" }.joined(separator: "  ")
         show("\(round) \(result.number): \(delivered) \(result.delivered)/\(result.expected)  \(text) ms")
         return false
     }
@@ -190,4 +188,9 @@ extension LoadProgress {
 extension [LoadSession.Round] {
     /// Median over the rounds that have the figure; nil when none has.
     package func median(_ figure: (LoadSession.Round) -> Double?) -> Double? { compactMap(figure).median }
+
+    /// Medians of all figures, by their members.
+    package var medians: JSONValue {
+        .object(LoadSession.Round.figures.reduce(into: [:]) { $0[$1.member] = .measured(median($1.value)) })
+    }
 }

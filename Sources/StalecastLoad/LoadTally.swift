@@ -17,6 +17,14 @@ package final class LoadTally: Sendable {
         var lastReadyAt: UInt64 = 0
         /// Failure of the first subscriber that was refused or died.
         package var firstFailure: Failure?
+        /// Requests that webhooks' receivers answered.
+        package var requests = 0
+        /// Connections that receivers accepted; as many as receivers when every connection is used again.
+        package var connections = 0
+        /// Deliveries of a version that the receiver already had. They are allowed, but each costs a request.
+        package var repeated = 0
+        /// Deliveries of an older version after a newer one, which must not be.
+        package var backwards = 0
 
         package var live: Int { ready - dead }
 
@@ -27,6 +35,10 @@ package final class LoadTally: Sendable {
             heartbeats += other.heartbeats
             lastReadyAt = max(lastReadyAt, other.lastReadyAt)
             firstFailure = firstFailure ?? other.firstFailure
+            requests += other.requests
+            connections += other.connections
+            repeated += other.repeated
+            backwards += other.backwards
         }
     }
 

@@ -1,7 +1,6 @@
 import CLinux
 import Foundation
 package import StalecastWire
-import Synchronization
 
 /// One event loop of receivers: accepts what the daemon connects, reads its requests, answers 204, tells the tally.
 package struct ReceiverLoop {
@@ -13,14 +12,12 @@ package struct ReceiverLoop {
 
     private let listeners: ArraySlice<WebhookPlan.Listener>
     private let tally: LoadTally
-    private let counts: Tally
     private var sockets = LoopSockets(inboxBytes: 64 << 10)
     private var newest: [Int64]
     private var connections: [Connection] = []
     private var free: [Int] = []
     private var reader: RequestReader
     private var turn = LoadTally.Turn(at: 0, awaited: .max)
-    private var seen = Tally.Counts()
 
     private struct Connection {
         var descriptor: Int32
@@ -30,19 +27,15 @@ package struct ReceiverLoop {
     }
 
     /// Starts all loops of `plan`; each ends, its sockets closed, when the tally's are told to.
-    package static func startAll(
-        _ plan: WebhookPlan, _ listeners: [WebhookPlan.Listener], _ tally: LoadTally, _ counts: Tally
-    ) {
+    package static func startAll(_ plan: WebhookPlan, _ listeners: [WebhookPlan.Listener], _ tally: LoadTally) {
         tally.loops.start("receive", (0..<plan.total).shares(plan.threads)) { _, share in
-            var loop = ReceiverLoop(plan, listeners[share], tally, counts)
+            var loop = ReceiverLoop(plan, listeners[share], tally)
             loop.run()
         }
     }
 
-    private init(
-        _ plan: WebhookPlan, _ listeners: ArraySlice<WebhookPlan.Listener>, _ tally: LoadTally, _ counts: Tally
-    ) {
-        (self.listeners, self.tally, self.counts) = (listeners, tally, counts)
+    private init(_ plan: WebhookPlan, _ listeners: ArraySlice<WebhookPlan.Listener>, _ tally: LoadTally) {
+        (self.listeners, self.tally) = (listeners, tally)
         newest = Array(repeating: 0, count: listeners.count)
         reader = RequestReader(namespace: plan.scope.namespace)
         turn.counts.ready = listeners.filter(\.answers).count
@@ -62,19 +55,17 @@ package struct ReceiverLoop {
     private mutating func takeTurn() {
         let events = sockets.wait(milliseconds: Self.idleTurnMs)
         turn = LoadTally.Turn(at: stalecast_monotonic_ns(), awaited: tally.awaitedVersion)
-        seen = Tally.Counts()
         for (tag, _) in events {
             if tag < Self.connectionBit { accept(Int(tag)) } else { ready(Int(tag - Self.connectionBit)) }
         }
         tally.add(turn)
-        counts.add(seen)
     }
 
     private mutating func accept(_ receiver: Int) {
         var address: UInt64 = 0
         let descriptor = stalecast_accept(listeners[listeners.startIndex + receiver].descriptor, &address)
         guard descriptor >= 0 else { return }
-        seen.connections += 1
+        turn.counts.connections += 1
         let slot = free.popLast() ?? connections.count
         let connection = Connection(descriptor: descriptor, receiver: receiver)
         if slot == connections.count { connections.append(connection) } else { connections[slot] = connection }
@@ -119,11 +110,11 @@ package struct ReceiverLoop {
 
     /// - Parameter version: 0 for a request that is about something else.
     private mutating func count(_ version: Int64, _ receiver: Int) {
-        seen.requests += 1
+        turn.counts.requests += 1
         guard version > 0 else { return }
         let before = newest[receiver]
-        if version == before { seen.repeated += 1 }
-        if version < before { seen.backwards += 1 }
+        if version == before { turn.counts.repeated += 1 }
+        if version < before { turn.counts.backwards += 1 }
         if before < turn.awaited, version >= turn.awaited { turn.arrivals += 1 }
         newest[receiver] = max(before, version)
     }
@@ -137,37 +128,6 @@ package struct ReceiverLoop {
         connections[slot].pending = []
     }
 
-    /// Counts of all receivers; the loops write them once per turn.
-    package final class Tally: Sendable {
-        package init() {}
-
-        package struct Counts: Sendable, Equatable {
-            package init() {}
-
-            package var requests = 0
-            /// Accepted; as many as receivers when every connection is used again.
-            package var connections = 0
-            /// Deliveries of a version that the receiver already had. They are allowed, but each costs a request.
-            package var repeated = 0
-            /// An older version after a newer one, which must not be.
-            package var backwards = 0
-        }
-
-        private let counted = Mutex(Counts())
-
-        package var counts: Counts { counted.withLock { $0 } }
-
-        package func add(_ other: Counts) {
-            guard other != Counts() else { return }
-            counted.withLock {
-                $0.requests += other.requests
-                $0.connections += other.connections
-                $0.repeated += other.repeated
-                $0.backwards += other.backwards
-            }
-        }
-    }
-
     /// Finds whole requests of webhooks in what was received.
     package struct RequestReader {
         /// Longest request; the daemon sends no longer ones.
@@ -177,19 +137,9 @@ package struct ReceiverLoop {
 
         package init(namespace: Namespace) { self.namespace = Array("\"namespace\":\"\(namespace)\"".utf8) }
 
-        package struct Request: Equatable {
-            package let byteCount: Int
-            /// Version of the namespace; 0 when the request is about something else.
-            package let version: Int64
-
-            package init(byteCount: Int, version: Int64) {
-                self.byteCount = byteCount
-                self.version = version
-            }
-        }
-
-        /// The first request; nil while it is not whole.
-        package func read(_ bytes: Bytes) -> Request? {
+        /// Length of the first request, and its version of the namespace, 0 for one about something else; nil while the request
+        /// is not whole.
+        package func read(_ bytes: Bytes) -> (byteCount: Int, version: Int64)? {
             guard let bodyStart = bytes.position(after: "\r\n\r\n", anchor: 1) else { return nil }
             let head = bytes.part(0..<bodyStart)
             let length =
@@ -198,7 +148,7 @@ package struct ReceiverLoop {
             let end = bodyStart + Int(length.map { head.number(at: $0) } ?? 0)
             guard end <= bytes.count else { return nil }
             let body = bytes.part(bodyStart..<end)
-            return Request(byteCount: end, version: isAboutNamespace(body) ? body.newestVersion : 0)
+            return (end, isAboutNamespace(body) ? body.newestVersion : 0)
         }
 
         private func isAboutNamespace(_ body: Bytes) -> Bool {

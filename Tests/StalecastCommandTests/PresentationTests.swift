@@ -6,9 +6,8 @@ import stalecast
 
 @Suite struct PresentationTests {
     private var table: TextTable {
-        var table = TextTable(.left("NAME"), .right("COUNT"), .left("ABOUT"))
-        table.add("a", "17", String(repeating: "x", count: 100))
-        return table
+        TextTable(
+            [.left("NAME"), .right("COUNT"), .left("ABOUT")], cells: [["a", "17", String(repeating: "x", count: 100)]])
     }
 
     @Test(arguments: [40, 60, 80]) func aTableFitsItsTerminal(width: Int) {
@@ -32,24 +31,23 @@ import stalecast
 
     /// Numbers would be wrong when shortened.
     @Test func numbersAndShortColumnsStayWhole() {
-        var table = TextTable(.left("ID"), .right("NUMBER"))
-        table.add("wh_123456789", "12345678901234567890")
+        let table = TextTable([.left("ID"), .right("NUMBER")], cells: [["wh_123456789", "12345678901234567890"]])
         #expect(table.lines(Palette(isOn: false), width: 10)[1] == "wh_123456789  12345678901234567890")
     }
 
     /// A time cut short says nothing; a column of nothing only takes room.
     @Test(arguments: [(100, "ID  WHEN                 NOTE"), (40, "ID  WHEN                 NOTE"), (24, "ID  NOTE")])
     func columnsThatCanBeSparedAreLeftOut(width: Int, heading: String) {
-        var table = TextTable(.left("ID"), .whole("WHEN"), .left("NOTE"), .extra("USER"))
-        table.add("a", "2026-11-20 13:00:00", String(repeating: "n", count: 40), "")
+        let cells = ["a", "2026-11-20 13:00:00", String(repeating: "n", count: 40), ""]
+        let table = TextTable([.left("ID"), .whole("WHEN"), .left("NOTE"), .extra("USER")], cells: [cells])
         let lines = table.lines(Palette(isOn: false), width: width)
         #expect(lines[0] == heading && lines.allSatisfy { $0.count <= width }, "\(lines)")
     }
 
     @Test func aPlaceIsShortenedInTheMiddle() {
-        var table = TextTable(.id("ID"), .place("URL"), .extra("ABOUT"), .whole("MODE"))
         let url = "http://127.0.0.1:9000/hooks/of/a/long/path/receiver-7"
-        table.add("wh_1", url, "the first", "latest")
+        let table = TextTable(
+            [.id("ID"), .place("URL"), .extra("ABOUT"), .whole("MODE")], cells: [["wh_1", url, "the first", "latest"]])
         #expect(table.lines(Palette(isOn: false), width: 80)[1] == "wh_1  \(url)  the first  latest")
         let narrow = table.lines(Palette(isOn: false), width: 40)[1]
         #expect(narrow == "wh_1  http://127.0.0.1:…/path/receiver-7", "\(narrow)")

@@ -40,19 +40,3 @@ struct FiguresTests {
         #expect(LatencyHistogram.bar(0, of: 10, 4) == "    ")
     }
 }
-
-struct PublishAnswerTests {
-    @Test func anAnswerIsCompleteWithItsLastByte() {
-        let text = "HTTP/1.1 200 OK\r\nETag: etag-1-7\r\nContent-Length: 2\r\n\r\n{}"
-        #expect(PublishConnection.answer(Array(text.utf8.dropLast())) == nil)
-        let answer = PublishConnection.answer(Array(text.utf8))
-        #expect(answer?.status == 200 && answer?.etag == "etag-1-7" && answer?.body == Array("{}".utf8))
-    }
-
-    @Test func aChunkedAnswerIsPutTogether() {
-        let text = "HTTP/1.1 400 Bad\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n{\r\n1\r\n}\r\n0\r\n\r\n"
-        #expect(PublishConnection.answer(Array(text.utf8.dropLast())) == nil)
-        let answer = PublishConnection.answer(Array(text.utf8))
-        #expect(answer?.status == 400 && answer?.body == Array("{}".utf8))
-    }
-}

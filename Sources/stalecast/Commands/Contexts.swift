@@ -61,15 +61,14 @@ extension Contexts {
             if file.contexts.isEmpty {
                 return output.remark("no context yet; `stalecast context add NAME --control URL --token-file FILE`")
             }
-            var table = TextTable(
-                .left(""), .left("NAME"), .left("CONTROL"), .left("EDGE"), .left("SCOPE"), .left("TOKEN FILE"))
-            for (name, fields) in file.contexts.sorted(by: { $0.key < $1.key }) {
+            let cells = file.contexts.sorted { $0.key < $1.key }.map { name, fields in
                 let place = fields[.control] ?? fields[.data].map { "data in \($0)" } ?? ""
                 let scope = "\(fields[.project] ?? "demo")/\(fields[.namespace] ?? "firebase")"
-                table.add(
-                    name == file.current ? "*" : "", name, place, fields[.edge] ?? "", scope, fields[.tokenFile] ?? "")
+                let star = name == file.current ? "*" : ""
+                return [star, name, place, fields[.edge] ?? "", scope, fields[.tokenFile] ?? ""]
             }
-            try output.lines(table.lines(output.palette))
+            let titles = ["", "NAME", "CONTROL", "EDGE", "SCOPE", "TOKEN FILE"]
+            try output.lines(TextTable(titles.map { .left($0) }, cells: cells).lines(output.palette))
         }
     }
 

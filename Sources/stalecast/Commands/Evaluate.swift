@@ -124,20 +124,16 @@ extension Evaluate {
 
         private func conditions(_ palette: Palette) -> [String] {
             guard !explanation.conditions.isEmpty else { return ["no conditions"] }
-            var table = TextTable(.left("CONDITION"), .left("MATCHED"), .left("WHY"))
-            for condition in explanation.conditions {
-                table.add(condition.name, condition.isMatched ? "yes" : "no", condition.reason)
-            }
-            return table.lines(palette)
+            let cells = explanation.conditions.map { [$0.name, $0.isMatched ? "yes" : "no", $0.reason] }
+            return TextTable([.left("CONDITION"), .left("MATCHED"), .left("WHY")], cells: cells).lines(palette)
         }
 
         private func entries(_ palette: Palette) -> [String] {
             guard !explanation.parameters.isEmpty else { return ["no parameters"] }
-            var table = TextTable(.left("PARAMETER"), .left("VALUE"), .left("DECIDED BY"))
-            for parameter in explanation.parameters {
-                table.add(parameter.name, parameter.value ?? "(in-app default)", parameter.condition ?? "default")
+            let cells = explanation.parameters.map { parameter in
+                [parameter.name, parameter.value ?? "(in-app default)", parameter.condition ?? "default"]
             }
-            return table.lines(palette)
+            return TextTable([.left("PARAMETER"), .left("VALUE"), .left("DECIDED BY")], cells: cells).lines(palette)
         }
 
         private var managed: [String] {

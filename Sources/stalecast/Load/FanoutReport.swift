@@ -19,17 +19,13 @@ struct FanoutReport {
     var shortfall: CommandFailure? {
         if case .failed(let failure) = restoration { return failure }
         if let round = rounds.first(where: { !$0.isComplete }) {
-            return CommandFailure(
-                .refused,
-                "version \(round.version) did not reach \(round.expected - round.delivered) of "
-                    + "\(round.expected) subscribers in time",
-                advice: "Does topic \(plan.topic) stand for this scope and the parameter "
-                    + "\(LoadPublisher.parameter)? `stalecast topics` shows it; --timeout gives a slow daemon longer.")
+            return round.shortfall(
+                "subscribers",
+                "Does topic \(plan.topic) stand for this scope and the parameter \(LoadPublisher.parameter)? `stalecast "
+                    + "topics` shows it")
         }
         return connect.flatMap { LoadEnding.shortfall($0, topic: plan.topic.description) }
     }
-
-    func median(_ figure: (LoadSession.Round) -> Double?) -> Double? { rounds.median(figure) }
 
     func write(to output: Output) throws(CommandFailure) {
         try output.show(json, lines(output.palette))
@@ -47,29 +43,24 @@ struct FanoutReport {
     }
 
     private var summary: [String] {
-        let share = CPUShare(server: median(\.serverMicroseconds), load: median(\.generatorMicroseconds))
         let reason = counts.dead > 0 ? counts.firstFailure.map { " (the first: \($0.sentence))" } ?? "" : ""
         return [
             "deliveries   \(Figure.perSecond(rounds.deliveriesPerSecond))/s (subscribers per median time of the last delivery)",
             "ended early  \(counts.dead)\(reason)",
-            "CPU          \(share.text("delivery"))",
+            "CPU          \(rounds.share.text("delivery"))",
         ] + (plan.target.isLoopback ? ["             on the same machine: the latencies include this load's work"] : [])
     }
 
     // MARK: JSON
 
     private var json: JSONValue {
-        var medians: JSONObject = ["firstMs": .measured(median(\.latencies.first))]
-        for (name, value) in rounds.medians.members { medians[name] = value }
-        return [
-            "command": "fanout", "transport": .string(plan.transport.rawValue),
-            "topic": .string(plan.topic.description), "edge": .string(plan.target.url),
-            "subscribers": .int(plan.subscribers), "threads": .int(plan.threads),
-            "interrupted": .bool(LoadInterrupt.isAsked), "connect": connect?.json ?? .null,
-            "rounds": .array(rounds.map(\.json)), "median": .object(medians),
-            "deliveriesPerSecond": .measured(rounds.deliveriesPerSecond), "endedEarly": .int(counts.dead),
-            "server": connect?.serverJSON(process) ?? .null, "restoration": .string(restoration.sentence),
-            "histogram": showsHistogram ? rounds.histogram.json : nil,
-        ]
+        plan.json(
+            of: "fanout",
+            [
+                "connect": connect?.json ?? .null, "rounds": .array(rounds.map(\.json)), "median": rounds.medians,
+                "deliveriesPerSecond": .measured(rounds.deliveriesPerSecond), "endedEarly": .int(counts.dead),
+                "server": connect?.serverJSON(process) ?? .null, "restoration": .string(restoration.sentence),
+                "histogram": showsHistogram ? rounds.histogram.json : nil,
+            ])
     }
 }

@@ -52,13 +52,12 @@ struct IdleReport {
     }
 
     private var json: JSONValue {
-        [
-            "command": "idle", "transport": .string(plan.transport.rawValue),
-            "topic": .string(plan.topic.description), "edge": .string(plan.target.url),
-            "subscribers": .int(plan.subscribers), "threads": .int(plan.threads),
-            "interrupted": .bool(LoadInterrupt.isAsked), "connect": connect.json, "seconds": .measured(seconds),
-            "heartbeats": .int(heartbeats), "dropped": .int(dropped), "serverCpuPercent": .measured(serverPercent),
-            "generatorCpuPercent": .measured(generatorPercent), "server": connect.serverJSON(process),
-        ]
+        plan.json(
+            of: "idle",
+            [
+                "connect": connect.json, "seconds": .measured(seconds), "heartbeats": .int(heartbeats),
+                "dropped": .int(dropped), "serverCpuPercent": .measured(serverPercent),
+                "generatorCpuPercent": .measured(generatorPercent), "server": connect.serverJSON(process),
+            ])
     }
 }

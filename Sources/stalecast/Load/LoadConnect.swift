@@ -52,16 +52,18 @@ struct LoadConnect: AsyncParsableCommand {
     private func write(_ results: [LoadSession.Connected], _ plan: LoadPlan, _ process: Int32?) throws(CommandFailure) {
         let output = options.output
         if output.isJSON { return try output.json(json(results, plan, process)) }
-        var table = TextTable(
-            .right("STORM"), .right("CONNECTED"), .right("REFUSED"), .right("TO LAST s"), .right("RATE /s"),
-            .right("SERVER µs"), .right("LOAD µs"), .right("RESIDENT MiB"))
-        for (index, result) in results.enumerated() {
-            table.add(
+        let cells = results.enumerated().map { index, result in
+            [
                 String(index + 1), "\(result.ready)/\(result.asked)", String(result.counts.refused),
                 Figure.fixed(result.seconds, 3), Figure.perSecond(result.ratePerSecond),
-                Figure.microseconds(result.serverMicroseconds), Figure.microseconds(result.generatorMicroseconds),
-                Figure.mebibytes(result.after?.residentBytes))
+                Figure.small(result.serverMicroseconds), Figure.small(result.generatorMicroseconds),
+                Figure.mebibytes(result.after?.residentBytes),
+            ]
         }
+        let titles = [
+            "STORM", "CONNECTED", "REFUSED", "TO LAST s", "RATE /s", "SERVER µs", "LOAD µs", "RESIDENT MiB",
+        ]
+        let table = TextTable(titles.map { .right($0) }, cells: cells)
         try output.lines(table.lines(output.palette))
         let share = CPUShare(
             server: results.compactMap(\.serverMicroseconds).median,
@@ -70,14 +72,13 @@ struct LoadConnect: AsyncParsableCommand {
     }
 
     private func json(_ results: [LoadSession.Connected], _ plan: LoadPlan, _ process: Int32?) -> JSONValue {
-        [
-            "command": "connect", "transport": .string(plan.transport.rawValue),
-            "topic": .string(plan.topic.description), "edge": .string(plan.target.url),
-            "subscribers": .int(plan.subscribers), "threads": .int(plan.threads),
-            "interrupted": .bool(LoadInterrupt.isAsked), "storms": .array(results.map(\.json)),
-            "medianSeconds": .measured(results.compactMap(\.seconds).median),
-            "medianRatePerSecond": .measured(results.compactMap(\.ratePerSecond).median),
-            "server": results.first?.serverJSON(process) ?? .null,
-        ]
+        plan.json(
+            of: "connect",
+            [
+                "storms": .array(results.map(\.json)),
+                "medianSeconds": .measured(results.compactMap(\.seconds).median),
+                "medianRatePerSecond": .measured(results.compactMap(\.ratePerSecond).median),
+                "server": results.first?.serverJSON(process) ?? .null,
+            ])
     }
 }

@@ -54,7 +54,6 @@ extension CommandFailure {
             case .usage: .usage
             case .refused: .refused
             case .unreachable: .unreachable
-            case .outcomeUnknown: .outcomeUnknown
             }
         self.init(status, problem.sentence, advice: problem.advice)
     }

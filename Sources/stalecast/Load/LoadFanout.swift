@@ -46,40 +46,25 @@ struct LoadFanout: AsyncParsableCommand {
     func run() async throws {
         let api = try options.api()
         let plan = try options.plan()
-        let publisher = try await publishing.publisher(api)
+        var publisher = try await publishing.publisher(api)
         let session = options.session(plan)
         var report = FanoutReport(plan: plan, process: session.probe?.process, showsHistogram: histogram)
-        var latest = publisher.original
         do {
-            try await measure(session, publisher, &latest, &report)
+            let connected = try await session.connect()
+            report.connect = connected
+            if connected.ready > 0 {
+                try await publisher.measure(
+                    1...rounds, on: session, gap: gap.duration, words: ("round", "delivered")
+                ) { report.rounds.append($0) }
+            }
         } catch {
             report.failure = LoadEnding.failure(error)
         }
         report.counts = session.tally.counts
         await session.stop()
-        report.restoration = await publisher.restoration(after: latest, isWanted: publishing.restore)
+        report.restoration = await publisher.restoration(isWanted: publishing.restore)
         session.progress.clear()
         try report.write(to: options.output)
         try LoadEnding.end(report.failure ?? report.shortfall)
-    }
-
-    private func measure(
-        _ session: LoadSession, _ publisher: LoadPublisher, _ latest: inout ServedTemplate,
-        _ report: inout FanoutReport
-    ) async throws {
-        let connected = try await session.connect()
-        report.connect = connected
-        guard connected.ready > 0 else { return }
-        for number in 1...rounds where !LoadInterrupt.isAsked {
-            let version = latest.version + 1
-            let publish = try publisher.prepare("round \(number), version \(version)", over: latest)
-            let (result, served) = try await session.round(number, awaiting: version, publish: publish)
-            latest = served
-            report.rounds.append(result)
-            guard result.isComplete else { return }
-            if number < rounds {
-                try await session.wait(gap.duration) { session.progress.show(result, "round", "delivered") }
-            }
-        }
     }
 }

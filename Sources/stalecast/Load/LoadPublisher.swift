@@ -8,16 +8,43 @@ struct LoadPublisher: Sendable {
 
     let api: TemplateAPI
     /// The template found at the start.
-    let original: ServedTemplate
-    /// Control's address; nil behind TLS, where the HTTP library must do.
-    private let target: LoadTarget?
+    private let original: ServedTemplate
+    /// The template that was published last.
+    private var latest: ServedTemplate
 
     /// Reads the template found at the start.
     /// - Throws: ``CommandFailure``, for example when the daemon is not there or refuses the token.
     init(_ api: TemplateAPI) async throws(CommandFailure) {
         self.api = api
         original = try await api.get()
-        target = api.client.address.url.hasPrefix("https:") ? nil : try api.client.address.loadTarget()
+        latest = original
+    }
+
+    /// Publishes ``latest`` with another value of ``parameter``, round by round, and hands each result to `take`. Ends after
+    /// a round that does not reach everyone, and at Ctrl-C.
+    ///
+    /// - Parameters:
+    ///   - gap: pause between two rounds.
+    ///   - words: a round, and what became of its receivers: `round` and `delivered`.
+    /// - Throws: ``CommandFailure`` `versionMismatch` when another client published meanwhile.
+    mutating func measure(
+        _ rounds: ClosedRange<Int>, on session: LoadSession, gap: Duration, words: (round: String, told: String),
+        _ take: (LoadSession.Round) -> Void
+    ) async throws {
+        for number in rounds where !LoadInterrupt.isAsked {
+            let version = latest.version + 1
+            let (api, etag) = (api, latest.etag)
+            let template = body("\(words.round) \(number), version \(version)")
+            let (result, served) = try await session.round(number, awaiting: version) {
+                try await api.put(template, ifMatch: etag, validateOnly: false)
+            }
+            latest = served
+            take(result)
+            guard result.isComplete else { return }
+            if number < rounds.upperBound {
+                try await session.wait(gap) { session.progress.show(result, words.round, words.told) }
+            }
+        }
     }
 
     /// Refuses to publish to subscribers and webhooks that are not the load's own, unless that was permitted.
@@ -26,9 +53,8 @@ struct LoadPublisher: Sendable {
     func beSureNobodyListens(isPermitted: Bool) async throws(CommandFailure) {
         if isPermitted { return }
         let client = api.client
-        let topics =
-            try await client.send("GET", "/v1/projects/\(api.scope.project)/topics").json()["topics"]?.array ?? []
-        let heard = topics.filter { topic in
+        let answer = try await client.send("GET", "/v1/projects/\(api.scope.project)/topics").json()
+        let heard = answer.items("topics").filter { topic in
             topic.items("scopes").contains { TopicsReading.scope($0) == api.scope.description }
         }
         let subscribers = heard.reduce(0) { sum, topic in
@@ -53,44 +79,6 @@ struct LoadPublisher: Sendable {
             + (counts.reduce(0) { $0 + $1.0 } == 1 ? " listens to or fetches" : " listen to or fetch")
     }
 
-    /// Gets ready to publish `latest` with another value of ``parameter``; what it returns does it. That throws a
-    /// ``CommandFailure`` `versionMismatch` when another client published since `latest`.
-    func prepare(
-        _ value: String, over latest: ServedTemplate
-    ) throws(CommandFailure) -> @Sendable () async throws -> ServedTemplate {
-        try prepare(template: body(value), over: latest)
-    }
-
-    /// Gets ready to publish `template` over `latest`, likewise.
-    func prepare(
-        template: JSONValue, over latest: ServedTemplate
-    ) throws(CommandFailure) -> @Sendable () async throws -> ServedTemplate {
-        let (api, body) = (api, template)
-        guard let target else {
-            return { try await api.put(body, ifMatch: latest.etag, validateOnly: false) }
-        }
-        let connection = try loading(try PublishConnection(target))
-        let request = request(body.encoded(), target, ifMatch: latest.etag)
-        return {
-            let answer = try await connection.exchange(request)
-            let received = HTTPAnswer(
-                head: HTTPAnswer.Head(status: answer.status, fields: answer.etag.map { ["etag": $0] } ?? [:]),
-                body: answer.body)
-            guard answer.status == 200 else { throw ServerRefusal(received, token: api.client.token).failure }
-            return try ServedTemplate(received)
-        }
-    }
-
-    private func request(_ body: [UInt8], _ target: LoadTarget, ifMatch etag: String) -> [UInt8] {
-        let path = "/v1/projects/\(api.scope.project)/namespaces/\(api.scope.namespace)/remoteConfig"
-        let head = [
-            "PUT \(target.basePath)\(path) HTTP/1.1", "Host: \(target.authority)", "Connection: close",
-            "Authorization: Bearer \(api.client.token.secret)", "If-Match: \(etag)",
-            "Content-Type: application/json; charset=utf-8", "Content-Length: \(body.count)", "", "",
-        ]
-        return Array(head.joined(separator: "\r\n").utf8) + body
-    }
-
     private func body(_ value: String) -> JSONValue {
         var template = original.json.object ?? [:]
         template["version"] = ["description": .string("load, \(value)")]
@@ -100,24 +88,25 @@ struct LoadPublisher: Sendable {
         return .object(template)
     }
 
-    /// Makes the original content current again: by a rollback, or by an empty template when there was no version.
+    /// Makes the original content current again: by a rollback, or by an empty template when there was no version. A
+    /// failure is part of the report.
     ///
-    /// Does nothing when another client has published after `latest`: its version must not be lost.
-    func restore(after latest: ServedTemplate) async throws(CommandFailure) -> LoadRestoration {
-        guard latest.version > original.version else { return .notNeeded }
-        guard try await api.get().version == latest.version else { return .leftAlone }
-        if original.version > 0 {
-            return .rolledBack(
-                to: original.version, as: try await api.rollback(to: original.version, ifMatch: nil).version)
-        }
-        let empty: JSONValue = ["conditions": [], "parameters": [:], "parameterGroups": [:]]
-        return .emptied(as: try await api.put(empty, ifMatch: latest.etag, validateOnly: false).version)
-    }
-
-    /// Restores the template as ``restore(after:)`` does, if that is wanted; a failure is part of the report.
-    func restoration(after latest: ServedTemplate, isWanted: Bool) async -> LoadRestoration {
+    /// - Parameter isWanted: `--restore`.
+    func restoration(isWanted: Bool) async -> LoadRestoration {
         guard isWanted else { return .notWanted }
-        do { return try await restore(after: latest) } catch { return .failed(error) }
+        guard latest.version > original.version else { return .notNeeded }
+        do throws(CommandFailure) {
+            // The version of another client that published meanwhile must not be lost.
+            guard try await api.get().version == latest.version else { return .leftAlone }
+            if original.version > 0 {
+                let back = try await api.rollback(to: original.version, ifMatch: nil)
+                return .rolledBack(to: original.version, as: back.version)
+            }
+            let empty: JSONValue = ["conditions": [], "parameters": [:], "parameterGroups": [:]]
+            return .emptied(as: try await api.put(empty, ifMatch: latest.etag, validateOnly: false).version)
+        } catch {
+            return .failed(error)
+        }
     }
 }
 

@@ -42,7 +42,7 @@ struct CPUShare {
 
     /// - Parameter unit: what the figures are for, `delivery` or `connection`.
     func text(_ unit: String) -> String {
-        let each = "server \(Figure.microseconds(server)) µs/\(unit), this load \(Figure.microseconds(load)) µs/\(unit)"
+        let each = "server \(Figure.small(server)) µs/\(unit), this load \(Figure.small(load)) µs/\(unit)"
         let share = percent.map { " (\(Figure.fixed($0, 0)) % of both)" } ?? ""
         return each + share
     }
@@ -78,14 +78,7 @@ extension [LoadSession.Round] {
         return map { Double($0.delivered) }.median.map { $0 / last * 1000 }
     }
 
-    var medians: JSONObject {
-        [
-            "p50Ms": .measured(median(\.latencies.p50)), "p99Ms": .measured(median(\.latencies.p99)),
-            "lastMs": .measured(median(\.latencies.last)),
-            "serverCpuMicrosecondsEach": .measured(median(\.serverMicroseconds)),
-            "generatorCpuMicrosecondsEach": .measured(median(\.generatorMicroseconds)),
-        ]
-    }
+    var share: CPUShare { CPUShare(server: median(\.serverMicroseconds), load: median(\.generatorMicroseconds)) }
 
     /// A line for each round, and one for their medians.
     ///
@@ -93,25 +86,38 @@ extension [LoadSession.Round] {
     ///   - round: the head of the column of numbers.
     ///   - delivered: that of what arrived.
     func table(_ round: String, _ delivered: String, hasMedian: Bool = true, _ palette: Palette) -> [String] {
-        var table = TextTable(
-            .right(round), .right("VERSION"), .right(delivered), .spare("FIRST ms"),
-            .right("P50 ms"), .right("P99 ms"), .spare("LAST ms"), .spare("ACK ms"), .spare("SERVER µs"),
-            .spare("LOAD µs"))
-        for round in self {
-            table.add(
-                String(round.number), String(round.version), "\(round.delivered)/\(round.expected)",
-                Figure.milliseconds(round.latencies.first), Figure.milliseconds(round.latencies.p50),
-                Figure.milliseconds(round.latencies.p99), Figure.milliseconds(round.latencies.last),
-                Figure.milliseconds(LatencySample.milliseconds(round.acknowledgedNs)),
-                Figure.microseconds(round.serverMicroseconds), Figure.microseconds(round.generatorMicroseconds))
+        let figures = LoadSession.Round.figures
+        let columns: [TextTable.Column] = figures.map { title, _, _ in
+            // Percentiles stay in every terminal.
+            title.hasPrefix("P") ? .right(title) : .spare(title)
         }
-        guard hasMedian else { return table.lines(palette) }
-        table.add(
-            "median", "", "", Figure.milliseconds(median(\.latencies.first)),
-            Figure.milliseconds(median(\.latencies.p50)), Figure.milliseconds(median(\.latencies.p99)),
-            Figure.milliseconds(median(\.latencies.last)),
-            Figure.milliseconds(median { LatencySample.milliseconds($0.acknowledgedNs) }),
-            Figure.microseconds(median(\.serverMicroseconds)), Figure.microseconds(median(\.generatorMicroseconds)))
-        return table.lines(palette)
+        let rows = map { round in
+            ["\(round.number)", "\(round.version)", "\(round.delivered)/\(round.expected)"]
+                + figures.map { Figure.small($0.value(round)) }
+        }
+        let medians = hasMedian ? [["median", "", ""] + figures.map { Figure.small(median($0.value)) }] : []
+        return TextTable([.right(round), .right("VERSION"), .right(delivered)] + columns, cells: rows + medians)
+            .lines(palette)
+    }
+}
+
+extension LoadSession.Round {
+    /// Failure of a round that did not reach all of its receivers, such as `webhooks`.
+    func shortfall(_ receivers: String, _ advice: String) -> CommandFailure {
+        CommandFailure(
+            .refused, "version \(version) did not reach \(expected - delivered) of \(expected) \(receivers) in time",
+            advice: "\(advice); --timeout gives a slow daemon longer.")
+    }
+}
+
+extension LoadPlan {
+    /// Document of a load: the plan's members, then `results`.
+    func json(of command: String, _ results: JSONObject) -> JSONValue {
+        let plan: JSONObject = [
+            "command": .string(command), "transport": .string(transport.rawValue), "topic": .string(topic.description),
+            "edge": .string(target.url), "subscribers": .int(subscribers), "threads": .int(threads),
+            "interrupted": .bool(LoadInterrupt.isAsked),
+        ]
+        return .object(results.members.reduce(into: plan) { $0[$1.key] = $1.value })
     }
 }

@@ -66,7 +66,7 @@ struct LoadWebhooks: AsyncParsableCommand, ScopedControlOptions {
     func run() async throws {
         let api = try api()
         let scope = api.scope
-        let publisher = try await publishing.publisher(api)
+        var publisher = try await publishing.publisher(api)
         let plan = WebhookPlan(
             scope: scope, receivers: receivers, blackHoles: blackHoles, mode: mode, threads: min(threads, receivers))
         let listeners = try loading(try plan.listen())
@@ -74,20 +74,20 @@ struct LoadWebhooks: AsyncParsableCommand, ScopedControlOptions {
         let registrations = WebhookRegistrations(
             api: WebhookAPI(client: api.client, project: scope.project), progress: session.progress)
         var report = WebhookLoadReport(plan: plan, process: session.probe?.process, showsHistogram: histogram)
-        let tally = ReceiverLoop.Tally()
-        ReceiverLoop.startAll(plan, listeners, session.tally, tally)
-        var latest = publisher.original
+        ReceiverLoop.startAll(plan, listeners, session.tally)
         do {
             try await registrations.removeLeftovers()
             report.registeredSeconds = try await registrations.register(listeners, plan)
-            try await measure(session, publisher, &latest, &report)
+            try await publisher.measure(
+                0...publishes, on: session, gap: gap.duration, words: ("publish", "told")
+            ) { if $0.number == 0 { report.first = $0 } else { report.rounds.append($0) } }
         } catch {
             report.failure = LoadEnding.failure(error)
         }
-        report.counts = tally.counts
+        report.counts = session.tally.counts
         report.removal = await registrations.removeAll()
         await session.stop()
-        report.restoration = await publisher.restoration(after: latest, isWanted: publishing.restore)
+        report.restoration = await publisher.restoration(isWanted: publishing.restore)
         session.progress.clear()
         try report.write(to: output)
         try LoadEnding.end(report.failure ?? report.shortfall)
@@ -98,25 +98,7 @@ struct LoadWebhooks: AsyncParsableCommand, ScopedControlOptions {
         let target = try connection.loadTarget()
         let plan = LoadPlan(
             target: target, subscribers: receivers, transport: .sse, scope: scope, topic: .pushRC,
-            threads: min(threads, receivers),
-            inFlight: 1, timeout: timeout.duration)
+            threads: min(threads, receivers), inFlight: 1, timeout: timeout.duration)
         return LoadSession(plan: plan, probe: connection.probe(of: target), progress: LoadProgress())
-    }
-
-    private func measure(
-        _ session: LoadSession, _ publisher: LoadPublisher, _ latest: inout ServedTemplate,
-        _ report: inout WebhookLoadReport
-    ) async throws {
-        for number in 0...publishes where !LoadInterrupt.isAsked {
-            let version = latest.version + 1
-            let publish = try publisher.prepare("webhooks \(number), version \(version)", over: latest)
-            let (result, served) = try await session.round(number, awaiting: version, publish: publish)
-            latest = served
-            if number == 0 { report.first = result } else { report.rounds.append(result) }
-            guard result.isComplete else { return }
-            if number < publishes {
-                try await session.wait(gap.duration) { session.progress.show(result, "publish", "told") }
-            }
-        }
     }
 }

@@ -11,7 +11,7 @@ struct WebhookLoadReport {
     /// The publish that made the connections.
     var first: LoadSession.Round?
     var rounds: [LoadSession.Round] = []
-    var counts = ReceiverLoop.Tally.Counts()
+    var counts = LoadTally.Counts()
     var restoration = LoadRestoration.notNeeded
     /// Failure to remove the load's webhooks; nil when none is left.
     var removal: CommandFailure?
@@ -26,14 +26,8 @@ struct WebhookLoadReport {
             return CommandFailure(.refused, "\(counts.backwards) requests brought an older version after a newer one")
         }
         guard let round = (rounds + [first].compactMap { $0 }).first(where: { !$0.isComplete }) else { return nil }
-        return CommandFailure(
-            .refused,
-            "version \(round.version) did not reach \(round.expected - round.delivered) of \(round.expected) webhooks "
-                + "in time",
-            advice: "`stalecast webhooks list` shows their states; --timeout gives a slow daemon longer.")
+        return round.shortfall("webhooks", "`stalecast webhooks list` shows their states")
     }
-
-    func median(_ figure: (LoadSession.Round) -> Double?) -> Double? { rounds.median(figure) }
 
     func write(to output: Output) throws(CommandFailure) {
         try output.show(json, lines(output.palette))
@@ -60,12 +54,11 @@ struct WebhookLoadReport {
     }
 
     private var summary: [String] {
-        let share = CPUShare(server: median(\.serverMicroseconds), load: median(\.generatorMicroseconds))
-        return [
+        [
             "deliveries   \(Figure.perSecond(rounds.deliveriesPerSecond))/s (webhooks per median time of the last delivery)",
             "requests     \(counts.requests) over \(counts.connections) connections, \(counts.repeated) repeated, "
                 + "\(counts.backwards) out of order",
-            "CPU          \(share.text("delivery"))",
+            "CPU          \(rounds.share.text("delivery"))",
             "             on the same machine: the latencies include this load's work",
         ]
     }
@@ -78,7 +71,7 @@ struct WebhookLoadReport {
             "receivers": .int(plan.receivers), "blackHoles": .int(plan.blackHoles), "threads": .int(plan.threads),
             "interrupted": .bool(LoadInterrupt.isAsked), "registeredSeconds": .measured(registeredSeconds),
             "first": first?.json ?? .null, "publishes": .array(rounds.map(\.json)),
-            "median": .object(rounds.medians), "deliveriesPerSecond": .measured(rounds.deliveriesPerSecond),
+            "median": rounds.medians, "deliveriesPerSecond": .measured(rounds.deliveriesPerSecond),
             "requests": .int(counts.requests), "connections": .int(counts.connections),
             "repeated": .int(counts.repeated), "outOfOrder": .int(counts.backwards),
             "pid": process.map { .int($0) } ?? .null, "restoration": .string(restoration.sentence),

@@ -50,30 +50,26 @@ package struct TextTable {
     }
 
     private let columns: [Column]
-    private var rows: [[String]] = []
+    private let rows: [[String]]
 
     /// No column is shortened below this: an id or a time would say nothing any more.
     private static let leastWidth = 12
     private static let leastPlace = 32
     private static let gap = "  "
 
-    package init(_ columns: Column...) { self.columns = columns }
+    /// - Parameter cells: rows with as many cells as there are columns.
+    package init(_ columns: [Column], cells: [[String]]) {
+        precondition(cells.allSatisfy { $0.count == columns.count }, "a row has one cell per column")
+        self.columns = columns
+        rows = cells.map { $0.map(\.printable) }
+    }
 
     /// A row for each of `rows`; its cells are what the columns make of it.
     init(_ columns: [Column], of rows: [JSONValue]) {
-        self.columns = columns
-        for row in rows { add(columns.map { $0.cell(row) }) }
+        self.init(columns, cells: rows.map { row in columns.map { $0.cell(row) } })
     }
 
     var isEmpty: Bool { rows.isEmpty }
-
-    /// Adds a row; it has as many cells as there are columns.
-    package mutating func add(_ cells: String...) { add(cells) }
-
-    package mutating func add(_ cells: [String]) {
-        precondition(cells.count == columns.count, "a row has one cell per column")
-        rows.append(cells.map(\.printable))
-    }
 
     /// The heading and the rows, without blanks at line ends.
     ///

@@ -135,31 +135,32 @@ package struct ReleaseReading {
     }
 
     private func stages(at now: Timestamp) -> TextTable {
-        var table = TextTable(.right("STAGE"), .left("REACHED"), .right("AGE"))
-        for stage in json.items("stages") {
-            let time = stage["reachedAt"]?.string
-            table.add(Self.percent(stage["percent"]), time.map(clockTime) ?? "-", time.map { age($0, at: now) } ?? "")
-        }
-        return table
+        TextTable(
+            [
+                .right("STAGE") { Self.percent($0["percent"]) },
+                .left("REACHED") { clockTime($0.word("reachedAt", "-")) },
+                .right("AGE") { age($0.word("reachedAt", ""), at: now) },
+            ], of: json.items("stages"))
     }
 
     /// Table of the limits that stop the release by themselves, where the daemon reports them.
     private var gates: TextTable {
-        var table = TextTable(
-            .id("GATE"), .left("VERDICT"), .right("VALUE"), .right("LIMIT"), .spare("TOLD"), .spare("UNTOLD"),
-            .spare("OF"), .extra("DETAIL"))
-        for gate in json.items("gates") {
-            let name = gate.word("name")
-            // Prometheus answers in a unit of its own.
-            let figures = ["value", "limit", "told", "untold"].map { member in
+        func figure(_ member: String) -> TextTable.Column.Cell {
+            { gate in
                 guard let value = gate[member], !value.isNull else { return "" }
-                return name == "prometheus" ? value.text() : Self.percent(value)
+                // Prometheus answers in a unit of its own.
+                return gate.word("name") == "prometheus" ? value.text() : Self.percent(value)
             }
-            let verdict = gate.word("verdict").lowercased().replacing("_", with: " ")
-            let count = gate["count"]?.int64.map(PublishCounts.grouped) ?? ""
-            table.add([name, verdict] + figures + [count, gate.word("detail", "")])
         }
-        return table
+        return TextTable(
+            [
+                .id("GATE") { $0.word("name") },
+                .left("VERDICT") { $0.word("verdict").lowercased().replacing("_", with: " ") },
+                .right("VALUE", figure("value")), .right("LIMIT", figure("limit")), .spare("TOLD", figure("told")),
+                .spare("UNTOLD", figure("untold")),
+                .spare("OF") { $0["count"]?.int64.map(PublishCounts.grouped) ?? "" },
+                .extra("DETAIL") { $0.word("detail", "") },
+            ], of: json.items("gates"))
     }
 
     private func log(at now: Timestamp) -> TextTable {

@@ -17,7 +17,7 @@ package struct WebhookReport {
     func write(_ act: String? = nil, _ output: Output) throws(CommandFailure) {
         if let secretPath, let secret { try SecretFile.fill(secretPath, secret) }
         if output.isJSON { return try output.json(shown) }
-        if let act { try output.line("\(act) \(output.palette.green(text("id").printable))") }
+        if let act { try output.line("\(act) \(output.palette.green(webhook.word("id").printable))") }
         try output.lines(lines(output.palette))
         if let secretPath {
             output.remark("the secret is in \(secretPath)")
@@ -41,19 +41,20 @@ package struct WebhookReport {
     }
 
     package func lines(_ palette: Palette) -> [String] {
-        var lines = [field("id", text("id")), field("url", text("url")), painted("state", stateText(palette))]
+        var lines = [
+            field("id", webhook.word("id")), field("url", webhook.word("url")),
+            painted("state", WebhookStateText(webhook["state"]).text(palette)),
+        ]
         if let name = webhook["configuredAs"]?.string { lines.append(field("configured", "as \(name)")) }
-        lines.append(field("topics", texts("topics").joined(separator: ", ")))
-        lines.append(field("format", "\(text("format")), mode \(text("mode"))"))
+        lines.append(field("topics", webhook.words("topics").joined(separator: ", ")))
+        lines.append(field("format", "\(webhook.word("format")), mode \(webhook.word("mode"))"))
         lines += optional("limits", limits) + optional("headers", headers) + optional("tls", members("tls"))
         lines += optional("fcm", members("fcm")) + optional("consent", consent) + optional("signing", signing)
         lines += optional("about", webhook["description"]?.string)
         lines += optional("failed", lastFailure) + optional("next try", nextTry)
-        lines.append(field("changed", clockTime(text("updateTime"))))
+        lines.append(field("changed", clockTime(webhook.word("updateTime"))))
         return lines + scopes(palette)
     }
-
-    private func stateText(_ palette: Palette) -> String { WebhookStateText(webhook["state"]).text(palette) }
 
     private var limits: String? {
         var parts: [String] = []
@@ -100,14 +101,14 @@ package struct WebhookReport {
     }
 
     private func scopes(_ palette: Palette) -> [String] {
-        let scopes = webhook["delivery"]?["scopes"]?.array ?? []
+        let scopes = webhook["delivery"]?.items("scopes") ?? []
         if scopes.isEmpty { return [] }
-        var table = TextTable(.left("NAMESPACE"), .right("CURRENT"), .right("ACKNOWLEDGED"), .right("LAG"))
-        for scope in scopes {
-            table.add(
-                scope.word("namespace"), version(scope["currentVersion"]),
-                version(scope["acknowledgedVersion"]), String(Self.owed(scope, by: webhook)))
-        }
+        let table = TextTable(
+            [
+                .left("NAMESPACE") { $0.word("namespace") }, .right("CURRENT") { version($0["currentVersion"]) },
+                .right("ACKNOWLEDGED") { version($0["acknowledgedVersion"]) },
+                .right("LAG") { String(Self.owed($0, by: webhook)) },
+            ], of: scopes)
         return [""] + table.lines(palette)
     }
 
@@ -122,8 +123,6 @@ package struct WebhookReport {
         return text
     }
 
-    private func text(_ member: String) -> String { webhook[member]?.string ?? "?" }
-    private func texts(_ member: String) -> [String] { (webhook[member]?.array ?? []).compactMap(\.string) }
     private func optional(_ name: String, _ text: String?) -> [String] { text.map { [field(name, $0)] } ?? [] }
 
     private func field(_ name: String, _ text: String) -> String { painted(name, text.printable) }

@@ -55,18 +55,20 @@ extension Webhooks {
         }
 
         private func table(_ attempts: [JSONValue], _ mode: String?) -> TextTable {
-            var table = TextTable(
-                .whole("TIME"), .right("AGE"), .extra("KIND"), .left("VERSION"), .right("TRY"), .left("OUTCOME"),
-                .right("MS"), .whole("NEXT TRY"))
             let now = Timestamp.now()
-            for (index, attempt) in attempts.enumerated() {
+            let cells = attempts.enumerated().map { index, attempt in
                 let text = WebhookAttemptText(attempt)
-                table.add(
+                return [
                     attempt.time("startTime"), age(attempt.word("startTime", "")), attempt.word("kind", ""),
                     text.version, attempt.digits("attempt"), text.outcome, text.milliseconds,
-                    text.nextTry(after: attempts[..<index], mode: mode, now: now))
+                    text.nextTry(after: attempts[..<index], mode: mode, now: now),
+                ]
             }
-            return table
+            return TextTable(
+                [
+                    .whole("TIME"), .right("AGE"), .extra("KIND"), .left("VERSION"), .right("TRY"), .left("OUTCOME"),
+                    .right("MS"), .whole("NEXT TRY"),
+                ], cells: cells)
         }
     }
 
