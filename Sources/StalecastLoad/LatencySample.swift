@@ -104,6 +104,5 @@ package enum Figure {
     /// Bytes as kB (1,024 bytes) with two decimals.
     package static func kilobytes(_ bytes: Double?) -> String { fixed(bytes.map { $0 / 1024 }, 2) }
 
-    /// Bytes as MiB.
     package static func mebibytes(_ bytes: Int?) -> String { fixed(bytes.map { Double($0) / 1_048_576 }, 1) }
 }

@@ -80,9 +80,7 @@ package struct LoadPlan: Sendable {
     }
 }
 
-/// Transport of the load's subscribers.
 package enum LoadTransport: String, CaseIterable, Sendable {
-    /// A stream of server-sent events.
     case sse
     /// Long-polls, the next sent as soon as one is answered.
     case poll

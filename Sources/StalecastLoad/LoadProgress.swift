@@ -48,7 +48,6 @@ package enum LoadInterrupt {
     }
 }
 
-/// Reason why a load cannot begin or go on, in words for the user.
 package struct LoadProblem: Error, Sendable {
     /// Kind of failure, from which the command line makes its exit code.
     package enum Kind: Sendable { case usage, refused, unreachable }

@@ -122,7 +122,6 @@ package struct LoadSession: Sendable {
         }
     }
 
-    /// One publish and what became of it.
     package struct Round: Sendable {
         package let number: Int
         package let version: Int64

@@ -55,7 +55,6 @@ package final class LoadTally: Sendable {
         var isComplete: Bool { arrivals.count + lost >= expected }
     }
 
-    /// Counts of one turn of a loop.
     struct Turn {
         /// Time when the kernel reported input: all that is read in this turn had arrived by then.
         var at: UInt64
@@ -91,7 +90,6 @@ package final class LoadTally: Sendable {
         awaited.store(version, ordering: .releasing)
     }
 
-    /// Adds what one turn of a loop counted.
     func add(_ turn: Turn) {
         counted.withLock { $0.add(turn.counts) }
         guard turn.arrivals + turn.lost > 0 else { return }
@@ -102,7 +100,6 @@ package final class LoadTally: Sendable {
         }
     }
 
-    /// Reason for a subscriber's end.
     package enum Failure: Sendable, Equatable {
         /// A system call failed with this `errno`.
         case system(Int32)
@@ -112,7 +109,6 @@ package final class LoadTally: Sendable {
         /// Input that Edge does not send.
         case broken
 
-        /// Words for a sentence.
         package var sentence: String {
             switch self {
             case .system(let error): String(cString: strerror(error))

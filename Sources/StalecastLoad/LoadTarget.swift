@@ -17,7 +17,6 @@ package struct LoadTarget: Sendable {
     let tls: TLSClient?
     /// IPv4 loopback: every address of 127/8 is ours to send from.
     var hasManySources: Bool { family == AF_INET && socketAddress[4] == 127 }
-    /// True for an address of this machine.
     package var isLoopback: Bool {
         if family == AF_INET { return socketAddress[4] == 127 }
         return socketAddress[8..<23].allSatisfy { $0 == 0 } && socketAddress[23] == 1

@@ -13,7 +13,6 @@ struct LoopSockets {
     /// TLS sessions by descriptor, with the bytes that the handshake still keeps from being sent.
     private var sealed: [Int32: (session: TLSSession, unsent: [UInt8])] = [:]
 
-    /// Result of a read.
     enum Input {
         case bytes(Bytes, mayBeMore: Bool)
         case interrupted, nothing

@@ -26,7 +26,6 @@ package struct Subscriber {
     package var phase = Phase.closed
     /// The stream stood once: `synced` came, or a poll's first answer with its cursor.
     package private(set) var isReady = false
-    /// The greatest version received.
     package private(set) var newestVersion: Int64 = 0
     /// Heartbeats of a stream, or a poll's answers without a message.
     package private(set) var heartbeats = 0

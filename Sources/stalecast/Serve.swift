@@ -4,7 +4,6 @@ import Logging
 import StalecastDaemon
 import StalecastWire
 
-/// `stalecast serve`: the daemon.
 struct Serve: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Run the daemon: config server, streams, long-polls, control API.",

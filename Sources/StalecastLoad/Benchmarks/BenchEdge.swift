@@ -11,7 +11,6 @@ final class BenchEdge {
     private static let scope = Scope(project: known { try ProjectID("demo") }, namespace: .firebase)
 
     let port: Int
-    /// Target of a subscriber's request.
     let target: String
     private let hub: Hub
     private let edge: EdgeServer
@@ -33,7 +32,6 @@ final class BenchEdge {
         port = try await edge.start()
     }
 
-    /// Announces the next version.
     func announce() {
         version = version.advanced(by: 1)
         let change = TemplateChange(

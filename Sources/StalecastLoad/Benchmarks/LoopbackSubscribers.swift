@@ -4,7 +4,6 @@ import Synchronization
 
 /// Event streams whose bytes are read and thrown away by a thread of their own until the server ends them.
 final class LoopbackSubscribers: Sendable {
-    /// A system call that failed.
     struct Failure: Error, CustomStringConvertible {
         let call: String
         let code = errno
@@ -20,7 +19,6 @@ final class LoopbackSubscribers: Sendable {
         Thread.detachNewThread { self.read(sockets) }
     }
 
-    /// Bytes read so far by all streams.
     var bytesRead: Int { count.load(ordering: .relaxed) }
 
     private static func connected(port: Int, request: [UInt8]) throws -> Int32 {

@@ -3,7 +3,6 @@ import Foundation
 import StalecastDaemon
 import StalecastWire
 
-/// `stalecast migrate`: from one daemon to the first node of a cluster.
 struct Migrate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Put a store's versions into etcd, and make it the first node of a cluster.",

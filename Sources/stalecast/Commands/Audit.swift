@@ -4,7 +4,6 @@ import StalecastAccess
 import StalecastControl
 import StalecastWire
 
-/// `stalecast audit`: who changed what.
 struct Audit: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Show or verify the audit log of a data directory.",
@@ -21,7 +20,6 @@ struct Audit: AsyncParsableCommand {
         subcommands: [AuditShow.self, AuditVerify.self], defaultSubcommand: AuditShow.self)
 }
 
-/// `stalecast audit show`, which is what `stalecast audit` does.
 struct AuditShow: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "show", abstract: "Show the lines (the default).",
@@ -56,7 +54,6 @@ struct AuditShow: AsyncParsableCommand {
     }
 }
 
-/// `stalecast audit verify`: whether the chain holds.
 struct AuditVerify: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "verify",

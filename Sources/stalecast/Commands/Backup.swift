@@ -3,7 +3,6 @@ import Foundation
 import StalecastStore
 import StalecastWire
 
-/// `stalecast backup`: a safe copy of the store and of the webhooks, while the daemon runs or not.
 struct Backup: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Copy the store and the webhooks into one file, from here or elsewhere, even while the daemon runs.",
@@ -20,7 +19,6 @@ struct Backup: AsyncParsableCommand {
             """,
         subcommands: [Make.self, Verify.self], defaultSubcommand: Make.self)
 
-    /// Makes the copy.
     struct Make: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Copy the store and the webhooks into one file.",
@@ -122,7 +120,6 @@ struct Backup: AsyncParsableCommand {
         }
     }
 
-    /// Reads a backup through.
     struct Verify: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Read a backup through and say what it holds.",
@@ -160,7 +157,6 @@ struct NewHistoryOptions: ParsableArguments {
     @OptionGroup var data: DataOptions
     @OptionGroup var outputOptions: OutputOptions
 
-    /// The version that ``above`` names.
     var version: VersionNumber { VersionNumber(clamping: above) }
     var directory: String { data.directory.path }
     var output: Output { outputOptions.output }
@@ -196,7 +192,6 @@ struct NewHistoryOptions: ParsableArguments {
     }
 }
 
-/// `stalecast restore`: puts a backup in the place of a data directory's store.
 struct Restore: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Put a backup in place of the store and the webhooks; the daemon must be stopped.",
@@ -263,7 +258,6 @@ extension BackupSummary {
         return list + hooks + (madeAt.map { "; made \($0.description.prefix(19))Z" } ?? "")
     }
 
-    /// Remark on a backup without a checksum.
     fileprivate var uncheckedLines: [String] {
         hasChecksum
             ? []

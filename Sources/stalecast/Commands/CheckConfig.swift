@@ -3,7 +3,6 @@ import Foundation
 import StalecastDaemon
 import StalecastWire
 
-/// `stalecast check-config`: reads the configuration as `serve` would, and does nothing else.
 struct CheckConfig: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Check a configuration file, the environment and flags of serve, without starting anything.",

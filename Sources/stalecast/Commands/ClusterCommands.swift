@@ -2,7 +2,6 @@ import ArgumentParser
 import StalecastOutbound
 import StalecastWire
 
-/// `stalecast cluster …`: several daemons with one history in etcd.
 struct ClusterCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "cluster",
@@ -14,7 +13,6 @@ struct ClusterCommand: AsyncParsableCommand {
 }
 
 extension ClusterCommand {
-    /// `stalecast cluster status`: the cluster as one node sees it.
     struct Status: AsyncParsableCommand, ControlOptions {
         static let configuration = CommandConfiguration(
             abstract: "Show the cluster as one node sees it: its log, etcd's members, the other nodes.",
@@ -36,7 +34,6 @@ extension ClusterCommand {
         }
     }
 
-    /// `stalecast cluster upgrade`: the log may hold what this node's program knows.
     struct Upgrade: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Raise the log's format to that of the node's program; older programs are refused from then on.",
@@ -58,7 +55,6 @@ extension ClusterCommand {
         }
     }
 
-    /// `stalecast cluster new-epoch`: the same versions, another history.
     struct NewEpoch: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Begin a new history: every node reads the log anew, every client is told to (reset).",
@@ -81,7 +77,6 @@ extension ClusterCommand {
         }
     }
 
-    /// Options of both changes.
     struct ChangeOptions: ParsableArguments, ControlOptions {
         @OptionGroup var agreement: YesOption
 

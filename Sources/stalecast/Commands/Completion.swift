@@ -1,6 +1,5 @@
 import ArgumentParser
 
-/// `stalecast completion`: a script that completes the command line.
 struct Completion: ParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Print a script that completes commands, options, files, ids and versions in your shell.",
@@ -32,21 +31,14 @@ extension ArgumentHelp {
 }
 
 extension CompletionKind {
-    /// Numbers of the stored versions.
     static let versionNumbers = listed("versions", "versionNumber")
-    /// Names of the topics.
     static let topics = listed("topics", "name")
-    /// Numbers of the open proposals.
     static let proposals = listed("proposals list", "number")
-    /// Ids of the webhooks.
     static let webhooks = listed("webhooks list", "id")
-    /// Ids of the projects.
     static let projects = listed("status", "project")
-    /// Names of the current version's parameters.
     static let parameters = CompletionKind.shellCommand("stalecast get --keys 2>/dev/null")
     /// Names of its conditions: nothing else in a template is called by a name.
     static let conditions = listed("get", "name")
-    /// Names of the contexts.
     static let contexts = CompletionKind.shellCommand(
         "stalecast context list --json 2>/dev/null | sed -n 's/^    \"\\([^\"]*\\)\": {.*/\\1/p'")
     static let namespaces = CompletionKind.list(["firebase", "firebase-server"])

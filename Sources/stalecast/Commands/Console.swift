@@ -2,7 +2,6 @@ import ArgumentParser
 import Foundation
 import StalecastWire
 
-/// `stalecast console`: the daemon in a browser.
 struct Console: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Open the console in a browser: who has it, template, versions, webhooks.",

@@ -2,7 +2,6 @@ import ArgumentParser
 import Foundation
 import StalecastWire
 
-/// `stalecast context …`: daemons by name.
 struct Contexts: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "context",
@@ -21,7 +20,6 @@ struct Contexts: AsyncParsableCommand {
         subcommands: [Contexts.List.self, Contexts.Add.self, Contexts.Use.self, Contexts.Remove.self],
         defaultSubcommand: Contexts.List.self)
 
-    /// Changes the file and says what was done.
     static func change(
         _ options: OutputOptions, _ said: String, _ body: (inout ContextFile) throws(CommandFailure) -> Void
     ) throws(CommandFailure) {

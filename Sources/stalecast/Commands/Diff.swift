@@ -2,7 +2,6 @@ import ArgumentParser
 import StalecastTemplate
 import StalecastWire
 
-/// `stalecast diff`: what differs between two versions or files.
 struct Diff: AsyncParsableCommand, ScopedControlOptions {
     static let configuration = CommandConfiguration(
         abstract: "Show what differs between two templates.",

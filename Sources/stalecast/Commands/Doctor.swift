@@ -3,7 +3,6 @@ import Foundation
 import StalecastDaemon
 import StalecastWire
 
-/// `stalecast doctor`: what the machine allows, how the daemon is, and what stands in its way.
 struct Doctor: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Check this machine and the daemon, and say what needs attention.",

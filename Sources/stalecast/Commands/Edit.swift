@@ -3,7 +3,6 @@ import Foundation
 import StalecastTemplate
 import StalecastWire
 
-/// `stalecast edit`: the current version in an editor.
 struct Edit: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Edit the current version in $EDITOR and publish it.",

@@ -3,7 +3,6 @@ import Foundation
 import StalecastTemplate
 import StalecastWire
 
-/// `stalecast evaluate`: which conditions of a template are true for an app instance, why, and what it gets.
 struct Evaluate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Show which conditions of a template match an app instance, why, and what it gets.",
@@ -112,7 +111,6 @@ extension Evaluate {
         }
     }
 
-    /// An explanation as two tables for people.
     fileprivate struct Report {
         private let explanation: Explanation
 

@@ -4,7 +4,6 @@ import StalecastSources
 import StalecastTemplate
 import StalecastWire
 
-/// `stalecast get`: the active template or an older one.
 struct Get: AsyncParsableCommand, ScopedControlOptions {
     static let configuration = CommandConfiguration(
         abstract: "Print one value, or print or save a template.",

@@ -2,7 +2,6 @@ import ArgumentParser
 import StalecastControl
 import StalecastWire
 
-/// `stalecast logs`: what happened to a scope, in words.
 struct Logs: AsyncParsableCommand, ControlOptions {
     static let configuration = CommandConfiguration(
         abstract: "Show what happened and who did it, in words: to one scope, or to the whole daemon.",

@@ -1,7 +1,6 @@
 import ArgumentParser
 import StalecastWire
 
-/// `stalecast messages`: who sent what to whom.
 struct Messages: AsyncParsableCommand, ControlOptions {
     static let configuration = CommandConfiguration(
         abstract: "List the messages that were sent by hand, newest first, and by whom.",

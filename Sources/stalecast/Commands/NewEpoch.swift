@@ -2,7 +2,6 @@ import ArgumentParser
 import StalecastStore
 import StalecastWire
 
-/// `stalecast new-epoch`: the same versions, another history.
 struct NewEpoch: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Begin a new history after an old snapshot was put back; the daemon must be stopped.",

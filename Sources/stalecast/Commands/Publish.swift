@@ -2,7 +2,6 @@ import ArgumentParser
 import StalecastTemplate
 import StalecastWire
 
-/// `stalecast publish`: checks a template here and on the server, then publishes it.
 struct Publish: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Publish a template from a file or a folder; subscribers hear of it at once.",
@@ -115,7 +114,6 @@ extension Publish {
     }
 }
 
-/// `stalecast rollback`: publishes the content of an older version again.
 struct Rollback: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Publish the content of an older version as a new version.",

@@ -2,7 +2,6 @@ import ArgumentParser
 import StalecastTemplate
 package import StalecastWire
 
-/// Options of every command that publishes.
 struct PublishingOptions: ParsableArguments, ScopedControlOptions {
     @OptionGroup var agreement: YesOption
 

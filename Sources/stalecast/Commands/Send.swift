@@ -1,7 +1,6 @@
 import ArgumentParser
 import StalecastWire
 
-/// `stalecast send`: a message of one's own to the subscribers of a topic.
 struct Send: AsyncParsableCommand, ControlOptions {
     static let configuration = CommandConfiguration(
         abstract: "Send data to the subscribers of a topic, as FCM's messages:send does.",

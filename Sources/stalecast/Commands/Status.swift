@@ -1,7 +1,6 @@
 import ArgumentParser
 import StalecastWire
 
-/// `stalecast status`: how the daemon is, at a glance.
 struct Status: AsyncParsableCommand, ControlOptions {
     static let configuration = CommandConfiguration(
         abstract: "Show how the daemon is: versions, topics, streams, store.",

@@ -12,7 +12,6 @@ package struct TemplateEdit {
         document["version"] = nil
     }
 
-    /// Names of all parameters, in groups or not.
     package var names: [String] {
         let groups = document["parameterGroups"]?.object?.members.map(\.value) ?? []
         return ([JSONValue.object(document)] + groups).flatMap { $0["parameters"]?.object?.keys ?? [] }

@@ -3,7 +3,6 @@ import Foundation
 import StalecastDaemon
 import StalecastWire
 
-/// `stalecast token …`: the control token of a data directory.
 struct Token: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Replace the control token.",
@@ -14,7 +13,6 @@ struct Token: AsyncParsableCommand {
 }
 
 extension Token {
-    /// `stalecast token rotate`: a new token; the old one is refused from then on.
     struct Rotate: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Make a new control token; the old one no longer opens anything.",

@@ -2,7 +2,6 @@ import ArgumentParser
 import Foundation
 import StalecastWire
 
-/// `stalecast top`: what the daemon does, live.
 struct Top: AsyncParsableCommand, ControlOptions {
     static let configuration = CommandConfiguration(
         abstract: "Watch the daemon work: streams, deliveries, fetches, webhooks, sources.",

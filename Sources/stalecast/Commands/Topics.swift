@@ -1,7 +1,6 @@
 import ArgumentParser
 package import StalecastWire
 
-/// `stalecast topics`: what can be subscribed to, and who does.
 struct Topics: AsyncParsableCommand, ControlOptions {
     static let configuration = CommandConfiguration(
         abstract: "List the topics of a project with their subscribers.",

@@ -2,7 +2,6 @@ import ArgumentParser
 import StalecastTemplate
 import StalecastWire
 
-/// `stalecast set`: changes single values of the current version.
 struct SetValues: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "set",
@@ -72,7 +71,6 @@ struct SetValues: AsyncParsableCommand {
     }
 }
 
-/// `stalecast unset`: removes parameters, or their values for a condition.
 struct UnsetValues: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "unset",

@@ -1,7 +1,6 @@
 import ArgumentParser
 package import StalecastWire
 
-/// `stalecast versions`: the history of a scope.
 struct Versions: AsyncParsableCommand, ScopedControlOptions {
     static let configuration = CommandConfiguration(
         abstract: "List the stored versions, newest first.",

@@ -1,7 +1,6 @@
 import ArgumentParser
 import StalecastWire
 
-/// `stalecast watch`: prints messages as they come.
 struct Watch: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Print the messages of topics as they arrive.",

@@ -182,7 +182,6 @@ struct ControlToken: Sendable {
     }
 }
 
-/// The project a command is about.
 struct ProjectOptions: ParsableArguments {
     @Option(
         help: .value("id", "Project, by id or number (default: demo)."),
@@ -199,7 +198,6 @@ struct ProjectOptions: ParsableArguments {
     }
 }
 
-/// The scope a command is about.
 struct ScopeOptions: ParsableArguments {
     @OptionGroup var project: ProjectOptions
 
@@ -208,7 +206,6 @@ struct ScopeOptions: ParsableArguments {
         completion: .namespaces)
     var namespace: String?
 
-    /// The scope, with both names checked.
     func scope() throws(CommandFailure) -> Scope {
         let surroundings = try Surroundings.current.get()
         let name = namespace ?? surroundings.value(.namespace) ?? "firebase"
@@ -229,7 +226,6 @@ extension ControlOptions {
     func client() throws(CommandFailure) -> ControlClient { try connection.controlClient() }
 }
 
-/// Options or a command about the templates of a scope.
 protocol ScopedControlOptions: ControlOptions {
     var scopeOptions: ScopeOptions { get }
 }

@@ -10,7 +10,6 @@ struct DataOptions: ParsableArguments {
         completion: .directory)
     var path: String?
 
-    /// The directory these options name.
     var directory: DataDirectory { DataDirectory(path: named ?? Self.here) }
 
     /// Directory in which a running daemon is looked up: where none is named and none is here, that of the installed

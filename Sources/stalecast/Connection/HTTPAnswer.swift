@@ -2,7 +2,6 @@ import Foundation
 import StalecastOutbound
 import StalecastWire
 
-/// An HTTP answer.
 struct HTTPAnswer: Sendable {
     let status: Int
     /// Values of the fields in ``keptFields``, by their names in lower case.

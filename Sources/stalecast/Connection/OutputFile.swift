@@ -29,7 +29,6 @@ enum OutputFile {
         }
     }
 
-    /// Writes everything and closes.
     private static func fill(_ descriptor: Int32, _ bytes: [UInt8]) throws {
         let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
         try file.write(contentsOf: Data(bytes))

@@ -16,12 +16,10 @@ struct ServerRefusal {
         self.token = token
     }
 
-    /// Failure with which the command ends.
     var failure: CommandFailure {
         CommandFailure(exitStatus, sentence, problems: lines.count > 1 ? lines : [], advice: advice)
     }
 
-    /// Advice after a change whose answer never came.
     static let lookFirst =
         "The change may have been made. `stalecast versions` (or `stalecast webhooks list`) shows it; look before you "
         + "repeat it."

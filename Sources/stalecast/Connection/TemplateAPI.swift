@@ -32,14 +32,12 @@ struct ServedTemplate: Sendable {
     }
 }
 
-/// The template endpoints of one scope.
 struct TemplateAPI: Sendable {
     let client: ControlClient
     let scope: Scope
 
     var path: String { "/v1/projects/\(scope.project)/namespaces/\(scope.namespace)/remoteConfig" }
 
-    /// The active template, or that of `version`.
     func get(_ version: Int64? = nil) async throws(CommandFailure) -> ServedTemplate {
         let query: RequestQuery = ["versionNumber": version.map { String($0) }]
         return try ServedTemplate(try await client.send("GET", path, query: query))

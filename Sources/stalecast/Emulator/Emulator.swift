@@ -4,7 +4,6 @@ import Logging
 import StalecastDaemon
 import StalecastWire
 
-/// `stalecast emulator`: the daemon for a developer's machine and for tests. It keeps nothing.
 struct Emulator: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Emulate Remote Config for development and tests: no keys, open to every page, keeps nothing.",

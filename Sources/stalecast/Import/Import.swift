@@ -2,7 +2,6 @@ import ArgumentParser
 import StalecastTemplate
 import StalecastWire
 
-/// `stalecast import`: takes over what another config server has.
 struct Import: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Take over templates and their history from another config server.",
@@ -14,7 +13,6 @@ struct Import: AsyncParsableCommand {
 }
 
 extension Import {
-    /// `stalecast import firebase`: publishes each version of a Firebase project here, oldest first.
     struct Firebase: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Copy a Firebase project's template and its versions here.",

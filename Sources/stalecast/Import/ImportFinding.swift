@@ -10,7 +10,6 @@ package struct ImportFinding: Sendable, Hashable {
     /// `condition NAME` or `parameter NAME`.
     package let place: String
 
-    /// Difference to the origin.
     package var sentence: String {
         switch kind {
         case .audience: "tests app.audiences, which no SDK sends: it is false for every client"

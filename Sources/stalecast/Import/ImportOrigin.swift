@@ -3,7 +3,6 @@ import StalecastOutbound
 import StalecastSources
 import StalecastWire
 
-/// The Firebase project that an import reads.
 struct ImportOrigin: Sendable {
     private let templates: FirebaseTemplates
     private let name: String

@@ -1,6 +1,5 @@
 import StalecastWire
 
-/// Report of what an import did, or would do.
 struct ImportReport {
     /// `shop-prod/firebase`.
     let origin: String

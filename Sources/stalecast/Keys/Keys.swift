@@ -2,7 +2,6 @@ import ArgumentParser
 import StalecastAccess
 package import StalecastWire
 
-/// `stalecast keys`: API keys and what they are granted.
 struct Keys: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Make, list, rotate and revoke API keys.",
@@ -20,7 +19,6 @@ struct Keys: AsyncParsableCommand {
         subcommands: [KeysCreate.self, KeysList.self, KeysRotate.self, KeysRevoke.self, KeysGenerate.self])
 }
 
-/// Options for the permissions of a key.
 struct GrantOptions: ParsableArguments {
     @Option(help: "Bundle of actions at Control: viewer (read), publisher (read, publish), operator (all).")
     var role: String?
@@ -233,7 +231,6 @@ struct KeysRevoke: AsyncParsableCommand, ControlOptions {
     }
 }
 
-/// `stalecast keys generate`: a key for the configuration, without a daemon.
 struct KeysGenerate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "generate", abstract: "Make a key and its entry of auth.keys, without a daemon.",
@@ -268,7 +265,6 @@ struct KeysGenerate: AsyncParsableCommand {
     }
 }
 
-/// Forms in which keys are shown.
 package enum KeyReport {
     /// Id of the key with this id, or of the only one with this name that is not revoked. An empty name names no key.
     ///
@@ -297,7 +293,6 @@ package enum KeyReport {
         return "\(act) the \(key.word("kind", "")) key \(id) (\(facts.joined(separator: ", ")))?"
     }
 
-    /// All grants of a key.
     static func words(of key: JSONValue) -> String { key.items("grants").map { words($0) }.joined(separator: "; ") }
 
     /// A grant in a line: `publisher on shop`.

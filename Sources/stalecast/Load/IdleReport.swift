@@ -1,7 +1,6 @@
 import StalecastLoad
 import StalecastWire
 
-/// Everything `load idle` has measured.
 struct IdleReport {
     let plan: LoadPlan
     let process: Int32?

@@ -1,6 +1,5 @@
 import ArgumentParser
 
-/// `stalecast load`: measures a daemon from outside, with as many subscribers as wanted.
 struct Load: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Measure a daemon under many subscribers or webhooks.",

@@ -2,7 +2,6 @@ import ArgumentParser
 import StalecastLoad
 import StalecastWire
 
-/// `stalecast load connect`: how fast every client is back after a restart.
 struct LoadConnect: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "connect",

@@ -1,7 +1,6 @@
 import ArgumentParser
 import StalecastLoad
 
-/// `stalecast load fanout`: how fast a publish reaches every client.
 struct LoadFanout: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "fanout",

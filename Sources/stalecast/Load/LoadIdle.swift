@@ -2,7 +2,6 @@ import ArgumentParser
 import CLinux
 import StalecastLoad
 
-/// `stalecast load idle`: what it costs to hold subscribers to whom nothing is said.
 struct LoadIdle: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "idle",

@@ -3,7 +3,6 @@ import Foundation
 import StalecastLoad
 import StalecastWire
 
-/// Options of all sub-commands of `load`.
 struct LoadOptions: ParsableArguments, ScopedControlOptions {
     @Option(help: .value("count", "How many subscribers."))
     var subscribers = 1000
@@ -55,7 +54,6 @@ struct LoadOptions: ParsableArguments, ScopedControlOptions {
     }
 }
 
-/// Options of the loads that publish.
 struct LoadPublishingOptions: ParsableArguments {
     @Flag(help: "Publish although others are subscribed or have webhooks: they hear of every round.")
     var yes = false

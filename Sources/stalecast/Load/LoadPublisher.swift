@@ -7,9 +7,7 @@ struct LoadPublisher: Sendable {
     static let parameter = "stalecast_load"
 
     let api: TemplateAPI
-    /// The template found at the start.
     private let original: ServedTemplate
-    /// The template that was published last.
     private var latest: ServedTemplate
 
     /// Reads the template found at the start.
@@ -110,7 +108,6 @@ struct LoadPublisher: Sendable {
     }
 }
 
-/// Result for the template after the load.
 enum LoadRestoration: Sendable {
     /// Nothing was published.
     case notNeeded

@@ -1,7 +1,6 @@
 import StalecastLoad
 import StalecastWire
 
-/// The connect phase in words.
 struct ConnectText {
     private let result: LoadSession.Connected
     private let plan: LoadPlan
@@ -60,7 +59,6 @@ extension LoadSession.Connected {
 }
 
 extension LatencyHistogram {
-    /// `[{"fromMs","toMs","count"}]`.
     var json: JSONValue {
         .array(
             buckets.map {

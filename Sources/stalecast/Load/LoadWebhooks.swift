@@ -2,7 +2,6 @@ import ArgumentParser
 import StalecastLoad
 import StalecastWire
 
-/// `stalecast load webhooks`: how fast a publish reaches registered URLs.
 struct LoadWebhooks: AsyncParsableCommand, ScopedControlOptions {
     static let configuration = CommandConfiguration(
         commandName: "webhooks",

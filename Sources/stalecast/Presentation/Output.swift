@@ -61,7 +61,6 @@ struct Output: Sendable {
         if hasMore { self.remark("there are more; see --limit") }
     }
 
-    /// Writes bytes as they are to standard output.
     func write(_ bytes: [UInt8]) throws(CommandFailure) {
         do {
             try FileHandle.standardOutput.write(contentsOf: Data(bytes))
@@ -84,7 +83,6 @@ struct Output: Sendable {
     func remark(_ text: String) { StandardError.write(text + "\n") }
 }
 
-/// Terminal colours, or none.
 package struct Palette: Sendable {
     let isOn: Bool
 
@@ -108,13 +106,11 @@ package struct Palette: Sendable {
     }
 }
 
-/// A failure as it is shown on standard error.
 package struct ErrorReport {
     private let failure: CommandFailure
 
     package init(_ failure: CommandFailure) { self.failure = failure }
 
-    /// The sentence, the problems as a list, the advice.
     package var lines: [String] {
         ["stalecast: \(failure.sentence.printable)"]
             + failure.problems.map { "  - \($0.printable)" }

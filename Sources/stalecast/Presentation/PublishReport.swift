@@ -121,7 +121,6 @@ extension TemplateChanges {
 }
 
 extension Palette {
-    /// A line of a difference in its colour.
     func difference(_ line: String) -> String {
         switch line.first {
         case "+": green(line)

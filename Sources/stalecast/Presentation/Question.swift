@@ -27,7 +27,6 @@ struct Question {
     /// True when a person sees the question and can answer.
     static var canBeAsked: Bool { isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1 }
 
-    /// - Throws: ``CommandFailure`` when the answer is no.
     func agree() throws(CommandFailure) {
         if !isAffirmed { throw CommandFailure(.refused, "nothing was changed") }
     }

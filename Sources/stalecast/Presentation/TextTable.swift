@@ -138,7 +138,6 @@ package struct TextTable {
     }
 }
 
-/// Size of the terminal.
 package enum TerminalSize {
     /// Width of tables; nil in a pipe, and with `--wide`: then nothing is shortened.
     package static var forTables: Int? {
@@ -146,7 +145,6 @@ package enum TerminalSize {
         return now?.columns
     }
 
-    /// Size of the terminal that standard output is.
     static var now: (columns: Int, rows: Int)? { of(STDOUT_FILENO) }
 
     /// Size of the terminal that a descriptor is; `COLUMNS` and `LINES` correct it. Nil in a pipe.
@@ -217,7 +215,6 @@ extension String {
             .joined(separator: "\n")
     }
 
-    /// Text without blanks at the end.
     var trimmedAtEnd: String {
         var text = self
         while text.last == " " { text.removeLast() }

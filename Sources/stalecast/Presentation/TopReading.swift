@@ -48,7 +48,6 @@ package struct TopReading {
 
     // MARK: For people
 
-    /// The screen, from the newest sample.
     package func lines(_ palette: Palette, width: Int, at now: Timestamp, clock: LocalClock) -> [String] {
         guard let sample = samples.last else { return [] }
         let status = StatusReading(sample.status, clock: clock, now: now)

@@ -1,7 +1,6 @@
 import ArgumentParser
 import StalecastWire
 
-/// `stalecast propagation`: who has which version.
 struct PropagationCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "propagation",

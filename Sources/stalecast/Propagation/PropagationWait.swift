@@ -83,7 +83,6 @@ struct PropagationWait {
     }
 }
 
-/// Outcome of the wait.
 package struct WaitOutcome {
     /// The server's `done`.
     let done: JSONValue
@@ -135,7 +134,6 @@ package struct WaitOutcome {
         PropagationReading(done["propagation"] ?? .null).isDeserted(done.word("atStage", "fetched"))
     }
 
-    /// Failure of the command; nil when it succeeds.
     package var failure: CommandFailure? {
         switch reason {
         case "REACHED": nil

@@ -84,7 +84,6 @@ struct WaitOptions: ParsableArguments {
         return next.hasPrefix("-") || next.first?.isNumber == true ? nil : next
     }
 
-    /// Query of the request.
     var query: RequestQuery {
         [
             "target": share ?? Self.usualShare, "minClients": String(minClients), "stage": stage?.rawValue,

@@ -1,7 +1,6 @@
 import ArgumentParser
 import StalecastWire
 
-/// `stalecast proposals`: templates that wait for another person's approval.
 struct Proposals: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "List, read, approve and reject what was proposed with publish --propose.",
@@ -21,7 +20,6 @@ struct Proposals: AsyncParsableCommand {
         subcommands: [ProposalsList.self, ProposalsShow.self, ProposalsApprove.self, ProposalsReject.self])
 }
 
-/// Option that names the proposal.
 struct ProposalTarget: ParsableArguments {
     @Argument(help: .value("number", "The proposal, as `stalecast proposals list` shows it."), completion: .proposals)
     var number: Int64

@@ -1,7 +1,6 @@
 import ArgumentParser
 import StalecastWire
 
-/// `stalecast release`: a version that reaches its clients in stages.
 struct ReleaseCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "release",
@@ -163,7 +162,6 @@ struct ReleaseRollback: AsyncParsableCommand {
     }
 }
 
-/// Options of the commands that steer a release.
 struct ReleaseChange: ParsableArguments {
     @Option(help: .value("text", "Why, for the release's log and the audit log; at most 1024 bytes."))
     var reason: String?

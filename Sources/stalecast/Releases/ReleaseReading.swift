@@ -174,7 +174,6 @@ package struct ReleaseReading {
 }
 
 extension ReleaseReading {
-    /// Entry of a release's log.
     package struct Event: Equatable {
         private let json: JSONValue
 

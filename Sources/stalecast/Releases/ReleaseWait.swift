@@ -121,10 +121,8 @@ struct ReleaseWait {
     }
 }
 
-/// Outcome of a release that was followed.
 package struct ReleaseOutcome {
     let reading: ReleaseReading
-    /// The version whose release was followed.
     private let version: Int64
     /// Action that was taken when the time was up.
     var ending: String?

@@ -61,7 +61,6 @@ struct StagingOptions: ParsableArguments {
         }
     }
 
-    /// Query of the request.
     var query: RequestQuery {
         let manner: String? = stages != nil ? "staged" : instant ? "instant" : nil
         return [

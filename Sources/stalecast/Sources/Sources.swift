@@ -1,7 +1,6 @@
 import ArgumentParser
 import StalecastWire
 
-/// `stalecast sources`: where versions come from, and how that goes.
 struct Sources: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Show the sources that scopes are fed from, or try them.",
@@ -14,7 +13,6 @@ struct Sources: AsyncParsableCommand {
 }
 
 extension Sources {
-    /// `stalecast sources list`: as the running daemon sees them.
     struct List: AsyncParsableCommand, ControlOptions {
         static let configuration = CommandConfiguration(
             abstract: "Show the sources of a running daemon: last good look, next one, last change, error.",

@@ -4,7 +4,6 @@ import StalecastDaemon
 import StalecastWire
 
 extension Sources {
-    /// `stalecast sources check`: tries every source of a configuration once.
     struct Check: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Try every source of a configuration once, and explain what it shows.",

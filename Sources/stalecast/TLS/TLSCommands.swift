@@ -5,7 +5,6 @@ import StalecastDaemon
 import StalecastHTTP
 import StalecastWire
 
-/// `stalecast tls …`: certificates.
 struct TLS: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "tls",
@@ -19,7 +18,6 @@ struct TLS: AsyncParsableCommand {
 }
 
 extension TLS {
-    /// `stalecast tls check`: what a server or a file shows.
     struct Check: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Show the certificates of a server or a file: names, key, days left.",
@@ -128,7 +126,6 @@ extension TLS {
         }
     }
 
-    /// `stalecast tls dev`: a certificate for this machine.
     struct Dev: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Make a certificate for localhost, and an authority that clients can trust.",

@@ -1,6 +1,5 @@
 package import StalecastWire
 
-/// Filter of messages by the names of the parameters that changed.
 package struct MessageFilter: Sendable {
     private let patterns: [KeyPattern]
 

@@ -15,7 +15,6 @@ extension Watcher {
         case reconnecting(reason: String, after: Duration)
     }
 
-    /// A watch event as a line for people.
     struct Line {
         private let palette: Palette
         private let clock: LocalClock

@@ -28,7 +28,6 @@ struct WebhookOptions: ParsableArguments, ControlOptions {
     }
 }
 
-/// Longest list that is shown.
 struct LimitOption: ParsableArguments {
     @Option(help: "How many to list, 1 or more.")
     var limit = 20
@@ -38,7 +37,6 @@ struct LimitOption: ParsableArguments {
     }
 }
 
-/// One webhook of a project.
 struct WebhookTarget: ParsableArguments {
     @Argument(help: "The webhook's id, wh_ and 20 characters; see `stalecast webhooks list`.", completion: .webhooks)
     var id: String

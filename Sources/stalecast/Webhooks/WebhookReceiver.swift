@@ -80,7 +80,6 @@ final class WebhookReceiver {
     }
 }
 
-/// An HTTP request with its body.
 struct ReceivedRequest: Equatable {
     let method: String
     let target: String

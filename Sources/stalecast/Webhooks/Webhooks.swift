@@ -1,6 +1,5 @@
 import ArgumentParser
 
-/// `stalecast webhooks`: URLs that are told of every new version.
 struct Webhooks: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Register URLs that are told of every new version, and look after them.",

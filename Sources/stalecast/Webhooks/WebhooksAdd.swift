@@ -2,7 +2,6 @@ import ArgumentParser
 import StalecastWire
 
 extension Webhooks {
-    /// `stalecast webhooks add`: registers a URL.
     struct Add: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Register a URL and show its secret once.",
@@ -48,7 +47,6 @@ extension Webhooks {
         }
     }
 
-    /// `stalecast webhooks update`: changes settings.
     struct Update: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Change settings of a webhook; what is not named stays.",

@@ -2,7 +2,6 @@ import ArgumentParser
 import StalecastWire
 
 extension Webhooks {
-    /// `stalecast webhooks test`: one message now.
     struct Test: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Send a test message now and show how it went.",
@@ -28,7 +27,6 @@ extension Webhooks {
         }
     }
 
-    /// `stalecast webhooks attempts`: what was tried.
     struct Attempts: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "List what was tried, newest first, with the time each phase took.",
@@ -72,7 +70,6 @@ extension Webhooks {
         }
     }
 
-    /// `stalecast webhooks redeliver`: a version once more.
     struct Redeliver: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Send a version once more, the newest unless another is named.",
@@ -105,7 +102,6 @@ extension Webhooks {
         }
     }
 
-    /// `stalecast webhooks recover`: everything since a time.
     struct Recover: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Deliver again what was published since a time.",
@@ -130,7 +126,6 @@ extension Webhooks {
         }
     }
 
-    /// `stalecast webhooks dead-letters`: what was given up.
     struct DeadLetters: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "List the messages that were given up, oldest first.",
@@ -156,7 +151,6 @@ extension Webhooks {
         }
     }
 
-    /// `stalecast webhooks redrive`: dead letters once more.
     struct Redrive: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Send dead letters again, all or one.",

@@ -2,7 +2,6 @@ import ArgumentParser
 import StalecastWire
 
 extension Webhooks {
-    /// `stalecast webhooks list`: all of a project.
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "List the webhooks of a project, oldest first.",
@@ -44,7 +43,6 @@ extension Webhooks {
         }
     }
 
-    /// `stalecast webhooks show`: one.
     struct Show: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Show a webhook, its state, and what is owed to it.",
@@ -62,7 +60,6 @@ extension Webhooks {
         }
     }
 
-    /// `stalecast webhooks remove`: for good.
     struct Remove: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Remove a webhook and everything owed to it.",

@@ -4,7 +4,6 @@ import StalecastWebhooks
 import StalecastWire
 
 extension Webhooks {
-    /// `stalecast webhooks listen`: a receiver to look at requests with, or versions passed on to an app.
     struct Listen: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Send versions to an app on this machine, or receive webhooks here and show them.",

@@ -3,7 +3,6 @@ import StalecastWebhooks
 import StalecastWire
 
 extension Webhooks {
-    /// `stalecast webhooks new-secret`: for the configuration file's `secretFiles`.
     struct NewSecret: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Make a signing secret, for secretFiles of the configuration file or for tests.",
@@ -35,7 +34,6 @@ extension Webhooks {
         }
     }
 
-    /// `stalecast webhooks sign`: what the daemon would put into the headers.
     struct Sign: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Sign a body as the daemon does, to try a receiver without one.",
@@ -118,7 +116,6 @@ extension Webhooks {
         }
     }
 
-    /// `stalecast webhooks check-signature`: a receiver's view, to find out why its library refuses.
     struct CheckSignature: ParsableCommand {
         static let configuration = CommandConfiguration(
             abstract: "Say whether a request was signed with a secret, and if not, why.",
