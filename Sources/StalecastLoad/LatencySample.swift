@@ -2,23 +2,22 @@ import Foundation
 
 /// Durations in nanoseconds, sorted, and what people ask of them.
 package struct LatencySample: Sendable {
-    private let sorted: [UInt64]
+    package let values: [UInt64]
 
-    package init(_ nanoseconds: some Sequence<UInt64>) { sorted = nanoseconds.sorted() }
+    package init(_ nanoseconds: some Sequence<UInt64>) { values = nanoseconds.sorted() }
 
-    package var count: Int { sorted.count }
-    package var values: [UInt64] { sorted }
+    package var count: Int { values.count }
     /// First latency in milliseconds, like all of these; nil for an empty sample.
-    package var first: Double? { sorted.first.map(Self.milliseconds) }
+    package var first: Double? { values.first.map(Self.milliseconds) }
     package var p50: Double? { percentile(50) }
     package var p99: Double? { percentile(99) }
-    package var last: Double? { sorted.last.map(Self.milliseconds) }
+    package var last: Double? { values.last.map(Self.milliseconds) }
 
     /// The value that `percent` of the sample do not exceed (nearest rank).
     func percentile(_ percent: Double) -> Double? {
-        guard !sorted.isEmpty else { return nil }
-        let rank = Int((Double(sorted.count) * percent / 100).rounded(.up))
-        return Self.milliseconds(sorted[min(max(rank, 1), sorted.count) - 1])
+        guard !values.isEmpty else { return nil }
+        let rank = Int((Double(values.count) * percent / 100).rounded(.up))
+        return Self.milliseconds(values[min(max(rank, 1), values.count) - 1])
     }
 
     package static func milliseconds(_ nanoseconds: UInt64) -> Double { Double(nanoseconds) / 1e6 }
@@ -65,8 +64,8 @@ package struct LatencyHistogram {
         let total = buckets.reduce(0) { $0 + $1.count }
         return buckets.map { bucket in
             let range = "\(Self.label(bucket.lower)) – \(Self.label(bucket.upper)) ms"
-            let share = String(format: "%5.1f %%", 100 * Double(bucket.count) / Double(max(total, 1)))
-            return "  \(range)  \(Self.bar(bucket.count, of: most, width)) \(bucket.count) (\(share.trimmed))"
+            let share = String(format: "%.1f %%", 100 * Double(bucket.count) / Double(max(total, 1)))
+            return "  \(range)  \(Self.bar(bucket.count, of: most, width)) \(bucket.count) (\(share))"
         }
     }
 
@@ -83,10 +82,6 @@ package struct LatencyHistogram {
         let bar = String(repeating: "█", count: eighths / 8) + rest
         return bar + String(repeating: " ", count: max(0, width - bar.count))
     }
-}
-
-extension String {
-    fileprivate var trimmed: String { trimmingCharacters(in: .whitespaces) }
 }
 
 /// Measured figures as text; `–` for what could not be measured.

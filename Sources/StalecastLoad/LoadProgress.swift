@@ -17,7 +17,7 @@ package struct LoadProgress: Sendable {
     private let isShown = isatty(STDERR_FILENO) == 1
 
     package func show(_ text: String) {
-        if isShown { write("\r\u{1B}[2K" + String(text.prefix(Self.maxWidth))) }
+        if isShown { StandardError.write("\r\u{1B}[2K" + String(text.prefix(Self.maxWidth))) }
     }
 
     /// `connected ███████▍      4210/10000  12300/s`
@@ -27,9 +27,7 @@ package struct LoadProgress: Sendable {
     }
 
     /// Removes the line, so that results begin on an empty one.
-    package func clear() { if isShown { write("\r\u{1B}[2K") } }
-
-    private func write(_ text: String) { StandardError.write(text) }
+    package func clear() { if isShown { StandardError.write("\r\u{1B}[2K") } }
 }
 
 /// Ctrl-C while a load runs: the first asks it to stop and report, the second ends the process at once.

@@ -15,11 +15,7 @@ package struct Subscriber {
         case nothing
         /// A poll's answer is complete: the next request is due.
         case answered
-        case refused(status: Int)
-        /// The server ended the body.
-        case ended
-        /// Input that Edge does not send.
-        case broken
+        case end(LoadTally.Failure)
     }
 
     package var descriptor: Int32 = -1
@@ -59,10 +55,10 @@ package struct Subscriber {
     private mutating func receiveHead(_ bytes: Bytes, _ transport: LoadTransport, searched: Int = 0) -> Progress {
         guard let head = AnswerHead(bytes, searched: searched) else {
             if searched == 0 { pending = Array(bytes) }
-            return bytes.count > AnswerHead.maxBytes ? .broken : .nothing
+            return bytes.count > AnswerHead.maxBytes ? .end(.broken) : .nothing
         }
-        guard head.status == 200 else { return head.status == 0 ? .broken : .refused(status: head.status) }
-        guard transport == .poll || head.isEventStream else { return .broken }
+        guard head.status == 200 else { return .end(head.status == 0 ? .broken : .status(head.status)) }
+        guard transport == .poll || head.isEventStream else { return .end(.broken) }
         phase = .reading
         framing = head.framing
         chunks = ChunkDecoder()
@@ -70,10 +66,7 @@ package struct Subscriber {
     }
 
     private mutating func receiveBody(_ bytes: Bytes, _ transport: LoadTransport) -> Progress {
-        switch transport {
-        case .sse: return receiveStream(bytes)
-        case .poll: return receiveAnswer(bytes)
-        }
+        transport == .sse ? receiveStream(bytes) : receiveAnswer(bytes)
     }
 
     private mutating func receiveStream(_ bytes: Bytes) -> Progress {
@@ -85,8 +78,8 @@ package struct Subscriber {
         isReady = events.isSynced
         newestVersion = events.newestVersion
         heartbeats = events.heartbeats
-        if chunks.isBroken || events.isBroken { return .broken }
-        return chunks.hasEnded ? .ended : .nothing
+        if chunks.isBroken || events.isBroken { return .end(.broken) }
+        return chunks.hasEnded ? .end(.ended) : .nothing
     }
 
     private mutating func receiveAnswer(_ bytes: Bytes) -> Progress {
@@ -101,7 +94,7 @@ package struct Subscriber {
             case .length(let count): pending.count >= count
             case .untilClose: false
             }
-        if chunks.isBroken || pending.count > 1 << 20 { return .broken }
+        if chunks.isBroken || pending.count > 1 << 20 { return .end(.broken) }
         return isComplete ? finishAnswer() : .nothing
     }
 
@@ -112,7 +105,7 @@ package struct Subscriber {
             return (String(decoding: body[start..<end], as: UTF8.self), body.newestVersion)
         }
         pending.removeAll(keepingCapacity: true)
-        guard !cursor.isEmpty else { return .broken }
+        guard !cursor.isEmpty else { return .end(.broken) }
         self.cursor = cursor
         newestVersion = max(newestVersion, version)
         if isReady && version == 0 { heartbeats += 1 }

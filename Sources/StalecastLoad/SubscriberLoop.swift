@@ -103,9 +103,7 @@ struct SubscriberLoop {
         switch progress {
         case .nothing: break
         case .answered: send(plan.request(cursor: subscribers[index].cursor), index)
-        case .refused(let status): end(index, .status(status))
-        case .ended: end(index, .ended)
-        case .broken: end(index, .broken)
+        case .end(let reason): end(index, reason)
         }
     }
 

@@ -113,27 +113,26 @@ package struct Stalecast: AsyncParsableCommand {
     /// Help and version texts leave with 0, wrong use with 2 (the parser's own code would be 64), the rest with 1.
     private static func exitForParserError(_ error: any Error) -> Never {
         guard exitCode(for: error) == .validationFailure else { exit(withError: error) }
-        if let wrong = wrongCommand(Array(CommandLine.arguments.dropFirst())) {
-            let place = wrong.path.joined(separator: " ")
-            let near = nearestName(to: wrong.word, of: wrong.known)
-            let advice =
-                near.map { "Did you mean `\(place) \($0)`?" }
-                ?? "`\(place) --help` lists what there is."
-            ErrorReport(
-                CommandFailure(
-                    .usage, "there is no command \"\(wrong.path.count > 1 ? "\(wrong.path[1]) " : "")\(wrong.word)\"",
-                    advice: advice)
-            ).write()
-        } else if let word = WaitOptions.taken(from: CommandLine.arguments) {
-            ErrorReport(
-                CommandFailure(
-                    .usage, "--wait takes \(word) for its share", advice: "Write `\(word) --wait`, or `--wait=99%`.")
-            ).write()
-        } else if ErrorReport.isJSONAsked {
-            ErrorReport(CommandFailure(.usage, message(for: error))).write()
+        if let failure = wrongUse ?? (ErrorReport.isJSONAsked ? CommandFailure(.usage, message(for: error)) : nil) {
+            ErrorReport(failure).write()
         } else {
             StandardError.write(fullMessage(for: error) + "\n")
         }
         Foundation.exit(ExitStatus.usage.rawValue)
+    }
+
+    /// Wrong use that the parser words badly; nil for all other.
+    private static var wrongUse: CommandFailure? {
+        if let (word, path, known) = wrongCommand(Array(CommandLine.arguments.dropFirst())) {
+            let place = path.joined(separator: " ")
+            let near = nearestName(to: word, of: known).map { "Did you mean `\(place) \($0)`?" }
+            return CommandFailure(
+                .usage, "there is no command \"\((path.dropFirst() + [word]).joined(separator: " "))\"",
+                advice: near ?? "`\(place) --help` lists what there is.")
+        }
+        return WaitOptions.taken(from: CommandLine.arguments).map { word in
+            CommandFailure(
+                .usage, "--wait takes \(word) for its share", advice: "Write `\(word) --wait`, or `--wait=99%`.")
+        }
     }
 }

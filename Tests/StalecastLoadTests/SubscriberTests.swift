@@ -12,7 +12,7 @@ struct SubscriberTests {
         var subscriber = Subscriber(descriptor: -1)
         subscriber.phase = .awaitingHead
         var progress = Subscriber.Progress.nothing
-        for part in parts where !part.isEmpty && progress != .broken {
+        for part in parts where !part.isEmpty && progress != .end(.broken) {
             progress = part.withUnsafeBytes { subscriber.receive($0, transport) }
         }
         return (subscriber, progress)
@@ -40,18 +40,18 @@ struct SubscriberTests {
     @Test func anEndedStreamSaysSo() {
         let text = Transcript.head + Transcript.chunk("retry: 5000\n\n") + "0\r\n\r\n"
         let (subscriber, progress) = subscriber([Array(text.utf8)], .sse)
-        #expect(!subscriber.isReady && progress == .ended)
+        #expect(!subscriber.isReady && progress == .end(.ended))
     }
 
     @Test func refusalsKeepTheirStatus() {
         let text = "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n"
-        #expect(subscriber([Array(text.utf8)], .sse).progress == .refused(status: 503))
-        #expect(subscriber(text.singleBytes, .poll).progress == .refused(status: 503))
+        #expect(subscriber([Array(text.utf8)], .sse).progress == .end(.status(503)))
+        #expect(subscriber(text.singleBytes, .poll).progress == .end(.status(503)))
     }
 
     @Test(arguments: ["SSH-2.0-OpenSSH\r\n\r\n", "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"])
     func whatIsNoStreamIsRefused(_ text: String) {
-        #expect(subscriber([Array(text.utf8)], .sse).progress == .broken)
+        #expect(subscriber([Array(text.utf8)], .sse).progress == .end(.broken))
     }
 
     @Test func aPollsAnswerIsUnderstoodWhereverItIsCut() {

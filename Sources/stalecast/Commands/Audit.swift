@@ -36,7 +36,7 @@ struct AuditShow: AsyncParsableCommand {
 
     func run() async throws {
         let output = outputOptions.output
-        try await AuditReader.each(in: data.running.path, follow: follow) { line throws(CommandFailure) in
+        try await AuditReader.each(in: data.running().path, follow: follow) { line throws(CommandFailure) in
             try output.line(output.isJSON ? String(decoding: line, as: UTF8.self) : Self.text(line, output.palette))
         }
     }
@@ -81,7 +81,7 @@ struct AuditVerify: AsyncParsableCommand {
     }
 
     func run() async throws {
-        var reader = try AuditReader(data.running.path)
+        var reader = try AuditReader(data.running().path)
         let wanted = expect?.lowercased()
         var (chain, torn, first, isKnown) = (AuditChain(), 0, Int64(1), wanted == nil)
         do {
@@ -100,7 +100,7 @@ struct AuditVerify: AsyncParsableCommand {
                 .refused,
                 "\(reader.path) has no whole line, and the daemon writes one at each start: it was emptied or cut off")
         }
-        if let mark = AuditMark(in: data.running.path),
+        if let mark = AuditMark(in: data.running().path),
             let sentence = mark.contradiction(chain, isTorn: torn > 0)
         {
             throw CommandFailure(.refused, "\(reader.path) \(sentence)")

@@ -36,7 +36,9 @@ struct Diff: AsyncParsableCommand, ScopedControlOptions {
         } else if changes.isEmpty {
             output.remark("no difference")
         } else {
-            try output.write(Array(colored(changes.text, output.palette).utf8))
+            let lines = changes.text.split(separator: "\n", omittingEmptySubsequences: false)
+            let text = lines.map { output.palette.difference(String($0)) }.joined(separator: "\n")
+            try output.write(Array(text.utf8))
         }
         if exitCode, !changes.isEmpty { throw ExitCode(ExitStatus.refused.rawValue) }
     }
@@ -47,10 +49,5 @@ struct Diff: AsyncParsableCommand, ScopedControlOptions {
         guard version != nil || name == "current" else { return try TemplateFile(name).template(for: scope.namespace) }
         if let version, version < 1 { throw CommandFailure(.usage, "a version number is 1 or more, not \(name)") }
         return try await api().get(version).template()
-    }
-
-    private func colored(_ text: String, _ palette: Palette) -> String {
-        text.split(separator: "\n", omittingEmptySubsequences: false).map { palette.difference(String($0)) }
-            .joined(separator: "\n")
     }
 }

@@ -36,7 +36,7 @@ struct Doctor: AsyncParsableCommand {
         } else {
             let loaded = try loadConfiguration()
             let here = connectionToDaemon(of: loaded)
-            findings = machine(loaded, here.data.running) + (await daemonHere(here))
+            findings = machine(loaded, here.data.running()) + (await daemonHere(here))
         }
         try report(findings)
         if findings.contains(where: { $0.command != nil }) { throw ExitCode(ExitStatus.refused.rawValue) }
@@ -79,7 +79,7 @@ struct Doctor: AsyncParsableCommand {
 
     /// Findings about the daemon of the data directory.
     private func daemonHere(_ connection: ConnectionOptions) async -> [SystemCheck.Finding] {
-        let directory = connection.data.running
+        let directory = connection.data.running()
         func missing(_ sentence: String, _ command: String) -> [SystemCheck.Finding] {
             [SystemCheck.Finding(subject: "daemon", sentence: sentence, command: command)]
         }

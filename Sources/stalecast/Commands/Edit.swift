@@ -16,13 +16,10 @@ struct Edit: AsyncParsableCommand {
               EDITOR='code --wait' stalecast edit --description 'spring'
             """)
 
-    @Option(help: "What the new version is about, at most 1024 characters.")
-    var description: String?
-
     @Flag(help: "Publish also where parameters of the current version are missing.")
     var allowRemovals = false
 
-    @OptionGroup var proposing: ProposeOptions
+    @OptionGroup var proposing: VersionOptions
     @OptionGroup var options: PublishingOptions
 
     func run() async throws {
@@ -35,7 +32,7 @@ struct Edit: AsyncParsableCommand {
             let (file, template) = try edited(path, with: editor, api.scope.namespace)
             let publishing = Publishing(
                 api: api, before: before, content: template, options: options, allowsRemovals: allowRemovals)
-            let request = file.request(description: description)
+            let request = file.request(description: proposing.description)
             if proposing.isAsked {
                 try await publishing.propose(request, ifMatch: before.etag, at: proposing.at?.time)
             } else {

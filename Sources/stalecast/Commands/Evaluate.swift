@@ -57,90 +57,65 @@ struct Evaluate: AsyncParsableCommand {
         let template = try TemplateFile(template).template(for: namespace)
         let compiled = CompiledTemplate(template, kind: TemplateKind(namespace: namespace))
         if let contexts { return try writeAll(compiled, contexts) }
-        let explanation = compiled.explain(try Evaluate.ContextText(context ?? "-").context())
+        let explanation = compiled.explain(try given(context ?? "-"))
         let output = outputOptions.output
-        try output.show(explanation.json, Evaluate.Report(explanation).lines(output.palette))
+        try output.show(explanation.json, explanation.lines(output.palette))
+    }
+
+    /// Context from JSON when the argument begins like an object, else from a file.
+    private func given(_ argument: String) throws(CommandFailure) -> EvaluationContext {
+        if argument.drop(while: \.isWhitespace).first == "{" {
+            return try EvaluationContext(argument, named: "the context")
+        }
+        return try EvaluationContext(String(decoding: try InputFile.read(argument), as: UTF8.self), named: argument)
     }
 
     private func writeAll(_ compiled: CompiledTemplate, _ path: String) throws {
-        for (index, line) in try Evaluate.ContextText.lines(of: path).enumerated() {
-            let context = try Evaluate.ContextText(text: line, name: "\(path), line \(index + 1)").context()
+        let lines = String(decoding: try InputFile.read(path), as: UTF8.self).split(whereSeparator: \.isNewline)
+        for (index, line) in lines.enumerated() {
+            let context = try EvaluationContext(String(line), named: "\(path), line \(index + 1)")
             try outputOptions.output.jsonText(compiled.explain(context).json.text())
         }
     }
 }
 
-extension Evaluate {
-    /// A context as JSON text.
-    fileprivate struct ContextText {
-        let text: String
-        /// Name in error messages.
-        let name: String
-
-        init(text: String, name: String) {
-            self.text = text
-            self.name = name
-        }
-
-        /// JSON when it begins like an object, else a file's name or `-`.
-        init(_ argument: String) throws(CommandFailure) {
-            if argument.drop(while: \.isWhitespace).first == "{" {
-                self.init(text: argument, name: "the context")
-            } else {
-                self.init(text: try Self.read(argument), name: argument)
-            }
-        }
-
-        /// The lines of a file that are not blank.
-        static func lines(of path: String) throws(CommandFailure) -> [String] {
-            try read(path).split(whereSeparator: \.isNewline).map(String.init)
-        }
-
-        func context() throws(CommandFailure) -> EvaluationContext {
-            do {
-                return try EvaluationContext(json: try JSONValue.parse(text.utf8))
-            } catch let error as JSONError {
-                throw CommandFailure(.refused, "\(name) is not JSON: \(error)")
-            } catch {
-                throw CommandFailure(.refused, "\(name) is not a context: \(error)")
-            }
-        }
-
-        private static func read(_ path: String) throws(CommandFailure) -> String {
-            String(decoding: try InputFile.read(path), as: UTF8.self)
+extension EvaluationContext {
+    /// - Parameter name: of the text, in error messages.
+    fileprivate init(_ text: String, named name: String) throws(CommandFailure) {
+        do {
+            self = try EvaluationContext(json: try JSONValue.parse(text.utf8))
+        } catch let error as JSONError {
+            throw CommandFailure(.refused, "\(name) is not JSON: \(error)")
+        } catch {
+            throw CommandFailure(.refused, "\(name) is not a context: \(error)")
         }
     }
+}
 
-    fileprivate struct Report {
-        private let explanation: Explanation
+extension Explanation {
+    fileprivate func lines(_ palette: Palette) -> [String] {
+        conditionLines(palette) + [""] + parameterLines(palette) + managedLines
+    }
 
-        init(_ explanation: Explanation) { self.explanation = explanation }
+    private func conditionLines(_ palette: Palette) -> [String] {
+        guard !conditions.isEmpty else { return ["no conditions"] }
+        let cells = conditions.map { [$0.name, $0.isMatched ? "yes" : "no", $0.reason] }
+        return TextTable([.left("CONDITION"), .left("MATCHED"), .left("WHY")], cells: cells).lines(palette)
+    }
 
-        func lines(_ palette: Palette) -> [String] {
-            conditions(palette) + [""] + entries(palette) + managed
+    private func parameterLines(_ palette: Palette) -> [String] {
+        guard !parameters.isEmpty else { return ["no parameters"] }
+        let cells = parameters.map { parameter in
+            [parameter.name, parameter.value ?? "(in-app default)", parameter.condition ?? "default"]
         }
+        return TextTable([.left("PARAMETER"), .left("VALUE"), .left("DECIDED BY")], cells: cells).lines(palette)
+    }
 
-        private func conditions(_ palette: Palette) -> [String] {
-            guard !explanation.conditions.isEmpty else { return ["no conditions"] }
-            let cells = explanation.conditions.map { [$0.name, $0.isMatched ? "yes" : "no", $0.reason] }
-            return TextTable([.left("CONDITION"), .left("MATCHED"), .left("WHY")], cells: cells).lines(palette)
+    private var managedLines: [String] {
+        let lines = (values.rolloutMetadata + values.experimentDescriptions).map { item in
+            let id = item["rolloutId"]?.string ?? item.word("experimentId", "")
+            return "\(id.printable): \(item.word("variantId", "").printable)"
         }
-
-        private func entries(_ palette: Palette) -> [String] {
-            guard !explanation.parameters.isEmpty else { return ["no parameters"] }
-            let cells = explanation.parameters.map { parameter in
-                [parameter.name, parameter.value ?? "(in-app default)", parameter.condition ?? "default"]
-            }
-            return TextTable([.left("PARAMETER"), .left("VALUE"), .left("DECIDED BY")], cells: cells).lines(palette)
-        }
-
-        private var managed: [String] {
-            let values = explanation.values
-            let lines = (values.rolloutMetadata + values.experimentDescriptions).map { item in
-                let id = item["rolloutId"]?.string ?? item.word("experimentId", "")
-                return "\(id.printable): \(item.word("variantId", "").printable)"
-            }
-            return lines.isEmpty ? [] : [""] + lines
-        }
+        return lines.isEmpty ? [] : [""] + lines
     }
 }

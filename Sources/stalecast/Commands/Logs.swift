@@ -43,7 +43,7 @@ struct Logs: AsyncParsableCommand, ControlOptions {
 
     func run() async throws {
         let scope = try named()
-        let directory = connection.data.running.path
+        let directory = connection.data.running().path
         // The directory that the installed service shares with its group has no audit log.
         let isShared = directory == DataDirectory.service.path
         if isShared || connection.isElsewhere || connection.tokenFile != nil { return try await showRemote(scope) }

@@ -49,9 +49,6 @@ struct Publish: AsyncParsableCommand {
         help: "Check here and on the server, show what would change, and whom each stage would reach; publish nothing.")
     var validateOnly = false
 
-    @Option(help: "What the new version is about, at most 1024 characters.")
-    var description: String?
-
     @Flag(help: "Ask clients to fetch at once, whatever the herd window of the scope.")
     var urgent = false
 
@@ -59,7 +56,7 @@ struct Publish: AsyncParsableCommand {
     var allowRemovals = false
 
     @OptionGroup var staging: StagingOptions
-    @OptionGroup var proposing: ProposeOptions
+    @OptionGroup var proposing: VersionOptions
     @OptionGroup var wait: WaitOptions
     @OptionGroup var options: PublishingOptions
 
@@ -77,7 +74,7 @@ struct Publish: AsyncParsableCommand {
         let source = try TemplateFile(file)
         let template = try source.template(for: api.scope.namespace)
         let before = try await api.get()
-        let request = source.request(description: description)
+        let request = source.request(description: proposing.description)
         let etag = try overwritten(before)
         let checked = try await api.put(request, ifMatch: etag, validateOnly: true, release: staging.query)
         var publishing = Publishing(

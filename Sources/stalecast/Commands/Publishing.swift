@@ -12,8 +12,11 @@ struct PublishingOptions: ParsableArguments, ScopedControlOptions {
     @OptionGroup var connection: ConnectionOptions
 }
 
-/// Options with which a command that publishes a template proposes it instead.
-struct ProposeOptions: ParsableArguments {
+/// Options of a command that publishes a template, or proposes it instead.
+struct VersionOptions: ParsableArguments {
+    @Option(help: "What the new version is about, at most 1024 characters.")
+    var description: String?
+
     @Flag(help: "Keep it as a proposal for another person to approve; see `stalecast proposals`.")
     var propose = false
 
@@ -69,23 +72,26 @@ struct Publishing {
         // Published it is, whether this can be read or not.
         if sent.isStaged { report.release = try? await api.release() }
         report.wasShown = isAsked
-        guard let wait, wait.share != nil, let after = report.after else { return try report.write(to: output) }
-        // Text reports the publish before the wait; JSON is one document, printed with the outcome of the wait.
-        if !output.isJSON { try report.write(to: output) }
-        if sent.isStaged { return try await follow(after.version, report, wait) }
-        try await conclude(after.version, report, wait)
+        try await finish(sent.version, report, isStaged: sent.isStaged)
     }
 
     /// Says that nothing differs. With --wait it waits for the version that is there: an earlier try published it.
     private func stay() async throws(CommandFailure) {
-        let report = try report(nil)
-        guard let wait, wait.share != nil else { return try report.write(to: output) }
-        if !output.isJSON { try report.write(to: output) }
+        var isStaged = false
         // An older daemon knows no releases.
-        if let release = try? await api.release(), release.isOpen, release.version == before.version {
-            return try await follow(before.version, report, wait)
+        if wait?.share != nil, let release = try? await api.release() {
+            isStaged = release.isOpen && release.version == before.version
         }
-        try await conclude(before.version, report, wait)
+        try await finish(before.version, try report(nil), isStaged: isStaged)
+    }
+
+    /// Reports a version that is current, and waits for it where that is asked for.
+    private func finish(_ version: Int64, _ report: PublishReport, isStaged: Bool) async throws(CommandFailure) {
+        guard let wait, wait.share != nil else { return try report.write(to: output) }
+        // Text reports the publish before the wait; JSON is one document, printed with the outcome of the wait.
+        if !output.isJSON { try report.write(to: output) }
+        if isStaged { return try await follow(version, report, wait) }
+        try await conclude(version, report, wait)
     }
 
     /// - Throws: ``CommandFailure`` where the stage to wait for cannot be counted; nothing is published then.

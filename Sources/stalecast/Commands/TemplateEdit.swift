@@ -12,9 +12,11 @@ package struct TemplateEdit {
         document["version"] = nil
     }
 
-    package var names: [String] {
-        let groups = document["parameterGroups"]?.object?.members.map(\.value) ?? []
-        return ([JSONValue.object(document)] + groups).flatMap { $0["parameters"]?.object?.keys ?? [] }
+    package var names: [String] { holders.flatMap { $0["parameters"]?.object?.keys ?? [] } }
+
+    /// The document and its groups.
+    private var holders: [JSONValue] {
+        [.object(document)] + (document["parameterGroups"]?.object?.members.map(\.value) ?? [])
     }
 
     package var conditions: [String] { (document["conditions"]?.array ?? []).compactMap { $0["name"]?.string } }
@@ -22,8 +24,7 @@ package struct TemplateEdit {
     /// A parameter as the document has it.
     /// - Throws: ``CommandFailure`` `notFound`, with the nearest name.
     package func parameter(_ name: String) throws(CommandFailure) -> JSONObject {
-        let places = [JSONValue.object(document)] + (document["parameterGroups"]?.object?.members.map(\.value) ?? [])
-        if let found = places.lazy.compactMap({ $0["parameters"]?[name]?.object }).first { return found }
+        if let found = holders.lazy.compactMap({ $0["parameters"]?[name]?.object }).first { return found }
         throw Self.unknown("parameter", name, names)
     }
 

@@ -33,10 +33,7 @@ struct SetValues: AsyncParsableCommand {
     @Option(help: .value("type", "Make parameters that are not there: string, number, boolean or json."))
     var create: ValueType?
 
-    @Option(help: "What the new version is about, at most 1024 characters.")
-    var description: String?
-
-    @OptionGroup var proposing: ProposeOptions
+    @OptionGroup var proposing: VersionOptions
     @OptionGroup var wait: WaitOptions
     @OptionGroup var options: PublishingOptions
 
@@ -54,7 +51,7 @@ struct SetValues: AsyncParsableCommand {
             throw ValidationError("\"\(wrong)\" is not KEY=VALUE; `stalecast get KEY` prints a value")
         }
         let condition = schema ? SchemaCondition.name : condition
-        try await options.change(description, proposing, wait: wait) { edit throws(CommandFailure) in
+        try await options.change(proposing, wait: wait) { edit throws(CommandFailure) in
             for pair in pairs {
                 let parts = pair.split(separator: "=", maxSplits: 1, omittingEmptySubsequences: false).map(String.init)
                 let text = schema ? try Self.schema(parts[1]) : parts[1]
@@ -93,10 +90,7 @@ struct UnsetValues: AsyncParsableCommand {
     @Flag(help: "Remove only the JSON Schema.")
     var schema = false
 
-    @Option(help: "What the new version is about, at most 1024 characters.")
-    var description: String?
-
-    @OptionGroup var proposing: ProposeOptions
+    @OptionGroup var proposing: VersionOptions
     @OptionGroup var wait: WaitOptions
     @OptionGroup var options: PublishingOptions
 
@@ -107,7 +101,7 @@ struct UnsetValues: AsyncParsableCommand {
 
     func run() async throws {
         let condition = schema ? SchemaCondition.name : condition
-        try await options.change(description, proposing, wait: wait) { edit throws(CommandFailure) in
+        try await options.change(proposing, wait: wait) { edit throws(CommandFailure) in
             for key in keys { try edit.unset(key, if: condition) }
         }
     }
@@ -116,7 +110,7 @@ struct UnsetValues: AsyncParsableCommand {
 extension PublishingOptions {
     /// Publishes or proposes the current version with a change, by compare-and-set on its ETag.
     func change(
-        _ description: String?, _ proposing: ProposeOptions, wait: WaitOptions,
+        _ proposing: VersionOptions, wait: WaitOptions,
         _ body: (inout TemplateEdit) throws(CommandFailure) -> Void
     ) async throws(CommandFailure) {
         let api = try api()
@@ -124,7 +118,7 @@ extension PublishingOptions {
         var edit = TemplateEdit(before.json)
         try body(&edit)
         let file = TemplateFile(.object(edit.document), named: "the changed template")
-        let request = file.request(description: description)
+        let request = file.request(description: proposing.description)
         var publishing = Publishing(
             api: api, before: before, content: try file.template(for: api.scope.namespace), options: self,
             allowsRemovals: true, wait: wait)

@@ -81,11 +81,9 @@ struct Watch: AsyncParsableCommand {
             topics: given.isEmpty ? [scope.announcedTopic] : given, scope: scope, cursor: since, have: have)
         let patterns = try keys.map { try checked(try KeyPattern($0)) }
         let printer = Watch.Printer(
-            output: connection.output, clock: LocalClock.asked, limit: count, filter: MessageFilter(patterns),
+            output: connection.output, limit: count, filter: MessageFilter(patterns),
             command: exec.map(MessageCommand.init)
-        ) {
-            await greeting(request)
-        }
+        ) { await greeting(request) }
         var watcher = Watcher(request, polls: poll, address: connection.addressWithKey, sink: printer.take)
         do {
             try await watcher.run()
@@ -105,8 +103,7 @@ extension Watch {
             let answer = try? await HTTPAnswer.of(request, patience: .seconds(5)), answer.status == 200,
             let state = JSONValue.ifValid(answer.body)
         else { return start }
-        let versions = state.scopesWithVersions
-        return ([start] + versions).joined(separator: ", ")
+        return ([start] + state.scopesWithVersions).joined(separator: ", ")
     }
 }
 
@@ -136,7 +133,6 @@ extension Watch {
         struct Enough: Error {}
 
         private let output: Output
-        private let clock: LocalClock
         private let limit: Int?
         private let filter: MessageFilter
         private let command: MessageCommand?
@@ -146,15 +142,15 @@ extension Watch {
         private var printed = 0
 
         init(
-            output: Output, clock: LocalClock, limit: Int?, filter: MessageFilter, command: MessageCommand?,
+            output: Output, limit: Int?, filter: MessageFilter, command: MessageCommand?,
             greeting: @escaping () async -> String
         ) {
-            (self.output, self.clock, self.limit) = (output, clock, limit)
-            (self.filter, self.command, self.greeting) = (filter, command, greeting)
+            (self.output, self.limit, self.filter) = (output, limit, filter)
+            (self.command, self.greeting) = (command, greeting)
         }
 
         func take(_ event: Watcher.Event) async throws {
-            let line = Watcher.Line(output.palette, clock)
+            let line = Watcher.Line(palette: output.palette)
             if case .synced(let cursor) = event, !hasGreeted {
                 hasGreeted = true
                 return output.remark(output.palette.dim("\(await greeting()); up to date, cursor \(cursor.printable)"))

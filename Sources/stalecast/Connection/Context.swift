@@ -110,8 +110,7 @@ package struct Surroundings: Sendable {
         let asked = flag ?? words.last { $0.hasPrefix("--context=") }.map { String($0.dropFirst(10)) }
         isAskedFor = asked != nil
         let stored = try file()
-        let variable = environment["STALECAST_CONTEXT"].flatMap { $0.isEmpty ? nil : $0 }
-        guard let name = asked ?? variable ?? stored.current else {
+        guard let name = asked ?? Self.text("STALECAST_CONTEXT", environment) ?? stored.current else {
             context = nil
             return
         }
@@ -152,7 +151,7 @@ package struct Surroundings: Sendable {
 
     /// A token in a variable; it beats a context's file.
     package var token: String? {
-        isAskedFor ? nil : environment["STALECAST_TOKEN"].flatMap { $0.isEmpty ? nil : $0 }
+        isAskedFor ? nil : Self.text("STALECAST_TOKEN", environment)
     }
 
     /// The token file that the daemon of this environment was given, as in a container; nil where another daemon is
@@ -161,12 +160,15 @@ package struct Surroundings: Sendable {
         guard !isPlaced, context == nil,
             !PlaceField.allCases.contains(where: { $0 != .data && $0.namesDaemon && variable($0) != nil })
         else { return nil }
-        return environment["STALECAST_CONTROL_TOKEN_FILE"].flatMap { $0.isEmpty ? nil : $0 }
+        return Self.text("STALECAST_CONTROL_TOKEN_FILE", environment)
     }
 
     private func fields(_ isElsewhere: Bool) -> ContextFile.Fields? { isElsewhere ? nil : context?.fields }
 
-    private func variable(_ field: PlaceField) -> String? {
-        environment[field.variable].flatMap { $0.isEmpty ? nil : $0 }
+    private func variable(_ field: PlaceField) -> String? { Self.text(field.variable, environment) }
+
+    /// Value of a variable; nil for an empty one.
+    private static func text(_ name: String, _ environment: [String: String]) -> String? {
+        environment[name].flatMap { $0.isEmpty ? nil : $0 }
     }
 }

@@ -86,8 +86,8 @@ extension DaemonPlace {
                 .unreachable, "the context \(name) has no address of \(field.rawValue.capitalized)",
                 advice: "`stalecast context add \(name) --\(field.rawValue) URL` adds it.")
         }
-        let endpoints = try data.running.endpoints()
-        var origin = data.running.endpointsFile
+        let endpoints = try data.running().endpoints()
+        var origin = data.running().endpointsFile
         if let process = endpoints.process {
             origin += endpoints.isRunning ? ", process \(process)" : ", but its process \(process) has ended"
         }

@@ -14,10 +14,9 @@ struct DataOptions: ParsableArguments {
 
     /// Directory in which a running daemon is looked up: where none is named and none is here, that of the installed
     /// service, which shares its address and token with the members of its group in systemd's runtime directory.
-    var running: DataDirectory { running(isPlaced: false) }
-
+    ///
     /// - Parameter isPlaced: a flag says where the daemon is, so the context's directory is another one's.
-    func running(isPlaced: Bool) -> DataDirectory {
+    func running(isPlaced: Bool = false) -> DataDirectory {
         // A broken contexts file was reported when the address was looked up.
         guard path == nil, let surroundings = try? Surroundings.current.get() else { return directory }
         if let data = surroundings.value(.data, isPlaced: isPlaced) { return DataDirectory(path: data) }

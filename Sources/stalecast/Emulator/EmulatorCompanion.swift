@@ -28,7 +28,7 @@ struct EmulatorCompanion: Sendable {
                     address: try ServerAddress(endpoints.control, from: "the emulator"),
                     token: try ControlToken(readFrom: data.directory.tokenFile)), scope: scope)
             let version = try await publish(first, on: api)
-            try EmulatorGreeting(endpoints: endpoints, scope: scope, version: version, isJSON: isJSON).write()
+            try greet(endpoints, version)
             while await passes(Self.interval) {
                 if let parent, getppid() != parent { kill(getpid(), SIGTERM) }
                 guard let seen = contents.stamp, seen != stamp else { continue }
@@ -77,27 +77,20 @@ extension EmulatorData {
     var directory: DataDirectory { DataDirectory(path: path) }
 }
 
-/// Text that is printed when the emulator is ready.
-struct EmulatorGreeting {
-    let endpoints: DataDirectory.Endpoints
-    let scope: Scope
-    let version: Int64
-    let isJSON: Bool
-
-    func write() throws(CommandFailure) {
-        try Output(isJSON: isJSON, palette: Palette(isOn: false)).line(isJSON ? json.text() : text)
-    }
-
-    private var json: JSONValue {
-        [
+extension EmulatorCompanion {
+    /// Says how to connect, now that the emulator is ready.
+    private func greet(_ endpoints: DataDirectory.Endpoints, _ version: Int64) throws(CommandFailure) {
+        let json: JSONValue = [
             "edge": .string(endpoints.edge), "control": .string(endpoints.control),
             "token": .string(EmulatorData.token), "project": .string(scope.project.description),
             "namespace": .string(scope.namespace.description), "versionNumber": .string(String(version)),
             "pid": .int(getpid()),
         ]
+        try Output(isJSON: isJSON, palette: Palette(isOn: false))
+            .line(isJSON ? json.text() : text(endpoints, version))
     }
 
-    private var text: String {
+    private func text(_ endpoints: DataDirectory.Endpoints, _ version: Int64) -> String {
         """
         The emulator is ready: project \(scope.project), version \(version). It keeps nothing; Ctrl-C ends it.
 

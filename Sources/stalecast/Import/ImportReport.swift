@@ -16,16 +16,13 @@ struct ImportReport {
     var skipped: [(there: VersionNumber, problems: [String])] = []
 
     func write(to output: Output) throws(CommandFailure) {
-        if output.isJSON { return try output.json(json) }
-        try output.line(headline(output.palette))
-        for (number, problems) in skipped {
-            try output.line("version \(number) is not valid here and was left out:")
-            for problem in problems.prefix(3) { try output.line("  \(problem.printable)") }
+        let left = skipped.flatMap { number, problems in
+            ["version \(number) is not valid here and was left out:"] + problems.prefix(3).map { "  \($0.printable)" }
         }
-        if !findings.isEmpty {
-            try output.line("version \(newest) has parts that are otherwise here than at Firebase:")
-        }
-        for finding in findings { try output.line("  \(finding.place.printable) \(finding.sentence)") }
+        let parts =
+            (findings.isEmpty ? [] : ["version \(newest) has parts that are otherwise here than at Firebase:"])
+            + findings.map { "  \($0.place.printable) \($0.sentence)" }
+        try output.show(json, [headline(output.palette)] + left + parts)
     }
 
     private func headline(_ palette: Palette) -> String {

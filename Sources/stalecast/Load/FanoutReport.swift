@@ -34,7 +34,7 @@ struct FanoutReport {
     // MARK: Text
 
     private func lines(_ palette: Palette) -> [String] {
-        var lines = connect.map { ConnectText($0, plan).lines } ?? []
+        var lines = connect?.lines(plan) ?? []
         if !rounds.isEmpty { lines += [""] + rounds.table("ROUND", "DELIVERED", palette) + [""] + summary }
         if showsHistogram, !rounds.isEmpty {
             lines += ["", palette.bold("delivery latency, all rounds")] + rounds.histogram.lines()

@@ -47,7 +47,7 @@ struct IdleReport {
             "memory       \(Figure.kilobytes(connect.residentBytesEach)) kB per subscriber; "
                 + "\(Figure.mebibytes(growth)) MiB more while they were held",
         ]
-        try output.lines(ConnectText(connect, plan).lines + lines)
+        try output.lines(connect.lines(plan) + lines)
     }
 
     private var json: JSONValue {

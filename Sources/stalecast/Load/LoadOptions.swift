@@ -24,7 +24,9 @@ struct LoadOptions: ParsableArguments, ScopedControlOptions {
     @Option(help: .value("count", "Connections being made at once."))
     var inFlight = 256
 
-    @OptionGroup var key: LoadKeyOptions
+    @Option(help: .value("key", "An API key or a token, when Edge asks for one (default: $STALECAST_API_KEY)."))
+    var apiKey: String?
+
     @OptionGroup var scopeOptions: ScopeOptions
     @OptionGroup var connection: ConnectionOptions
 
@@ -42,10 +44,18 @@ struct LoadOptions: ParsableArguments, ScopedControlOptions {
         let topic = try checked(try TopicName(name))
         let plan = LoadPlan(
             target: try connection.loadTarget(), subscribers: subscribers, transport: transport, scope: scope,
-            topic: topic, apiKey: try key.key(), threads: min(threads, subscribers), inFlight: inFlight,
+            topic: topic, apiKey: try key(), threads: min(threads, subscribers), inFlight: inFlight,
             timeout: timeout.duration)
         try loading(try plan.check())
         return plan
+    }
+
+    private func key() throws(CommandFailure) -> String? {
+        let key = apiKey ?? ProcessInfo.processInfo.environment["STALECAST_API_KEY"] ?? ""
+        guard key.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
+            throw CommandFailure(.usage, "an API key has visible characters only")
+        }
+        return key.isEmpty ? nil : key
     }
 
     /// A session that has not begun to connect.
@@ -70,41 +80,23 @@ struct LoadPublishingOptions: ParsableArguments {
     }
 }
 
-/// Options for the key that opens Edge to a load.
-struct LoadKeyOptions: ParsableArguments {
-    @Option(help: .value("key", "An API key or a token, when Edge asks for one (default: $STALECAST_API_KEY)."))
-    var apiKey: String?
-
-    func key() throws(CommandFailure) -> String? {
-        let key = apiKey ?? ProcessInfo.processInfo.environment["STALECAST_API_KEY"] ?? ""
-        guard key.utf8.allSatisfy({ (0x21...0x7E).contains($0) }) else {
-            throw CommandFailure(.usage, "an API key has visible characters only")
-        }
-        return key.isEmpty ? nil : key
-    }
-}
-
 extension LoadTransport: ExpressibleByArgument {}
 
 extension ConnectionOptions {
     /// Edge's address, resolved and known to answer.
-    func loadTarget() throws(CommandFailure) -> LoadTarget { try place.edgeAddress().loadTarget() }
+    func loadTarget() throws(CommandFailure) -> LoadTarget {
+        let edge = try place.edgeAddress()
+        return try loading(try LoadTarget(url: edge.url, origin: edge.origin, caFile: edge.caFile))
+    }
 
     /// The process that `endpoints.json` names, if it is the one behind `target` and can be read; else nil.
     func probe(of target: LoadTarget) -> ServerProbe? {
         // No endpoints file: nothing is known about the process, which is not an error.
-        guard target.isLoopback, let endpoints = try? data.running.endpoints(), endpoints.isRunning,
+        guard target.isLoopback, let endpoints = try? data.running().endpoints(), endpoints.isRunning,
             let process = endpoints.process,
-            let edge = try? ServerAddress(endpoints.edge, from: data.running.endpointsFile), edge.url == target.url
+            let edge = try? ServerAddress(endpoints.edge, from: data.running().endpointsFile), edge.url == target.url
         else { return nil }
         let probe = ServerProbe(process: process)
         return probe.read() == nil ? nil : probe
-    }
-}
-
-extension ServerAddress {
-    /// The address, resolved and known to answer.
-    func loadTarget() throws(CommandFailure) -> LoadTarget {
-        try loading(try LoadTarget(url: url, origin: origin, caFile: caFile))
     }
 }

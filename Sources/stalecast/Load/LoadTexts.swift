@@ -1,32 +1,6 @@
 import StalecastLoad
 import StalecastWire
 
-struct ConnectText {
-    private let result: LoadSession.Connected
-    private let plan: LoadPlan
-
-    init(_ result: LoadSession.Connected, _ plan: LoadPlan) {
-        self.result = result
-        self.plan = plan
-    }
-
-    var lines: [String] {
-        let kind = plan.transport == .sse ? "streams" : "long-polls"
-        let memory =
-            result.before == nil
-            ? "not known (no daemon of --data on this machine)"
-            : "\(Figure.mebibytes(result.before?.residentBytes)) → \(Figure.mebibytes(result.after?.residentBytes)) MiB "
-                + "resident, \(Figure.kilobytes(result.residentBytesEach)) kB per subscriber"
-        return [
-            "connected    \(result.ready) of \(result.asked) \(kind) on topic \(plan.topic) in "
-                + "\(Figure.fixed(result.seconds, 2)) s (\(Figure.perSecond(result.ratePerSecond))/s)",
-            "             "
-                + CPUShare(server: result.serverMicroseconds, load: result.generatorMicroseconds).text("connection"),
-            "server       \(memory)",
-        ]
-    }
-}
-
 /// Shares of CPU, so that the load's own cost is not taken for the server's.
 struct CPUShare {
     /// µs each; nil when the server's process is not known.
@@ -48,6 +22,21 @@ struct CPUShare {
 }
 
 extension LoadSession.Connected {
+    func lines(_ plan: LoadPlan) -> [String] {
+        let kind = plan.transport == .sse ? "streams" : "long-polls"
+        let memory =
+            before == nil
+            ? "not known (no daemon of --data on this machine)"
+            : "\(Figure.mebibytes(before?.residentBytes)) → \(Figure.mebibytes(after?.residentBytes)) MiB resident, "
+                + "\(Figure.kilobytes(residentBytesEach)) kB per subscriber"
+        return [
+            "connected    \(ready) of \(asked) \(kind) on topic \(plan.topic) in \(Figure.fixed(seconds, 2)) s "
+                + "(\(Figure.perSecond(ratePerSecond))/s)",
+            "             " + CPUShare(server: serverMicroseconds, load: generatorMicroseconds).text("connection"),
+            "server       \(memory)",
+        ]
+    }
+
     /// `{"pid","residentBytesBefore","residentBytesAfter","residentBytesPerSubscriber"}`; null when not known.
     func serverJSON(_ process: Int32?) -> JSONValue {
         guard let process, let before, let after else { return .null }

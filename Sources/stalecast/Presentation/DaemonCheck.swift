@@ -13,9 +13,7 @@ package struct DaemonCheck {
     ///   - cluster: answer of `/v1/cluster`; nil for a daemon outside a cluster.
     ///   - version: that of this program.
     ///   - now: seconds since 1970.
-    package init(
-        _ status: JSONValue, cluster: JSONValue? = nil, version: String, now: Int
-    ) {
+    package init(_ status: JSONValue, cluster: JSONValue? = nil, version: String, now: Int) {
         (self.status, self.cluster, self.version, self.now) = (status, cluster, version, now)
     }
 
@@ -28,18 +26,16 @@ package struct DaemonCheck {
         SystemCheck.Finding(subject: subject, sentence: sentence, command: command)
     }
 
-    private func texts(_ member: String) -> [String] { (status[member]?.array ?? []).compactMap(\.string) }
-
     private var ready: SystemCheck.Finding {
-        let reasons = texts("notReady")
+        let reasons = status.words("notReady")
         guard reasons.isEmpty else {
             return finding("ready", "the daemon is not ready: \(reasons.joined(separator: "; "))", "stalecast status")
         }
-        return finding("ready", "the daemon is ready, since \(status["startedAt"]?.string ?? "?")")
+        return finding("ready", "the daemon is ready, since \(status.word("startedAt"))")
     }
 
     private var versions: SystemCheck.Finding {
-        let theirs = status["version"]?.string ?? "?"
+        let theirs = status.word("version")
         guard theirs != version else { return finding("version", "the daemon and this program are \(version)") }
         return finding(
             "version", "the daemon is \(theirs), this program is \(version)",
@@ -47,24 +43,24 @@ package struct DaemonCheck {
     }
 
     private var configuration: SystemCheck.Finding {
-        guard let problem = status["configuration"]?["problem"]?.string else {
-            let waiting = (status["configuration"]?["waitingForRestart"]?.array ?? []).compactMap(\.string)
-            guard waiting.isEmpty else {
-                return finding(
-                    "configuration", "these changes of the file wait for a restart: \(waiting.joined(separator: ", "))",
-                    "systemctl restart stalecast  # or undo the changes, then systemctl reload stalecast")
-            }
+        let configuration = status["configuration"] ?? .null
+        if let problem = configuration["problem"]?.string {
+            return finding(
+                "configuration", "a newer configuration was refused, the one before is in force: \(problem)",
+                // A token's or a webhook's problem has no configuration file.
+                configuration["file"]?.string.map { "stalecast check-config --config '\($0)'" } ?? "stalecast status")
+        }
+        let waiting = configuration.words("waitingForRestart")
+        if waiting.isEmpty {
             return finding("configuration", "the configuration in force is the newest that was read")
         }
         return finding(
-            "configuration", "a newer configuration was refused, the one before is in force: \(problem)",
-            // A token's or a webhook's problem has no configuration file.
-            status["configuration"]?["file"]?.string.map { "stalecast check-config --config '\($0)'" }
-                ?? "stalecast status")
+            "configuration", "these changes of the file wait for a restart: \(waiting.joined(separator: ", "))",
+            "systemctl restart stalecast  # or undo the changes, then systemctl reload stalecast")
     }
 
     private var store: SystemCheck.Finding {
-        let health = status["store"]?["health"]?.string ?? "?"
+        let health = status["store"]?.word("health") ?? "?"
         guard health != "ok" else { return finding("store", "the store is ok") }
         let isFull = health.hasPrefix("the disk is full")
         return finding(
@@ -73,16 +69,16 @@ package struct DaemonCheck {
     }
 
     private var degraded: [SystemCheck.Finding] {
-        texts("degraded").map { text in
+        status.words("degraded").map { text in
             let isClock = text.hasPrefix("the system clock")
             return finding(isClock ? "clock" : "degraded", text, isClock ? "timedatectl" : "stalecast status")
         }
     }
 
     private var certificates: [SystemCheck.Finding] {
-        (status["certificates"]?.array ?? []).map { certificate in
-            let file = certificate["certificate"]?.string ?? "?"
-            let name = "the certificate \(file) of \(certificate["listener"]?.string ?? "?")"
+        status.items("certificates").map { certificate in
+            let file = certificate.word("certificate")
+            let name = "the certificate \(file) of \(certificate.word("listener"))"
             guard let end = certificate["notAfter"]?.string.flatMap({ Timestamp($0) }) else {
                 return finding("certificate", "\(name) has no date", "stalecast tls check '\(file)'")
             }
@@ -97,19 +93,19 @@ package struct DaemonCheck {
     /// One for each listener whose newest files are not in force.
     private var refusedCertificates: [SystemCheck.Finding] {
         var listeners: Set<String> = []
-        let certificates = status["certificates"]?.array ?? []
+        let certificates = status.items("certificates")
         return certificates.compactMap { certificate in
             guard let refused = certificate["refused"], let listener = certificate["listener"]?.string,
                 listeners.insert(listener).inserted
             else { return nil }
-            let (time, problem) = (refused["time"]?.string ?? "?", refused["problem"]?.string ?? "?")
-            let files = certificates.filter { $0["listener"]?.string == listener }.compactMap {
-                $0["certificate"]?.string
-            }
+            let problem = refused.word("problem")
+            let own = certificates.filter { $0["listener"]?.string == listener }
+            let files = own.compactMap { $0["certificate"]?.string }
             // A problem of a key names no certificate: then each is to be looked at.
             let named = files.filter { problem.contains($0) }.max { $0.count < $1.count }
             return finding(
-                "certificate", "newer certificate files of \(listener) were refused at \(time): \(problem)",
+                "certificate",
+                "newer certificate files of \(listener) were refused at \(refused.word("time")): \(problem)",
                 (named.map { [$0] } ?? files).map { "stalecast tls check '\($0)'" }.joined(separator: "; "))
         }
     }
@@ -132,20 +128,20 @@ package struct DaemonCheck {
     }
 
     private var sources: SystemCheck.Finding? {
-        guard let sources = status["sources"]?.array, !sources.isEmpty else { return nil }
+        let sources = status.items("sources")
+        if sources.isEmpty { return nil }
         let failing = sources.filter { $0["error"]?["reason"] != nil }
         guard let first = failing.first else { return finding("sources", "all \(sources.count) sources answer") }
-        let name = "\(first["project"]?.string ?? "?")/\(first["namespace"]?.string ?? "?")"
+        let problem = first["error"]?["message"]?.string ?? first["error"]?.word("reason") ?? "?"
         return finding(
             "sources",
-            "\(failing.count) of \(sources.count) sources fail, first \(name): "
-                + "\(first["error"]?["message"]?.string ?? first["error"]?["reason"]?.string ?? "?")",
+            "\(failing.count) of \(sources.count) sources fail, first \(TopicsReading.scope(first)): \(problem)",
             "stalecast sources")
     }
 
     private var clusterNode: SystemCheck.Finding? {
         guard let cluster else { return nil }
-        let place = "node \(cluster["node"]?.string ?? "?") of cluster \(cluster["name"]?.string ?? "?")"
+        let place = "node \(cluster.word("node")) of cluster \(cluster.word("name"))"
         let isWell = cluster["whole"]?.bool != false && cluster["ready"]?.bool != false
         return finding(
             "cluster", isWell ? "\(place) has the whole log" : "\(place) is behind the log, or cannot reach it",

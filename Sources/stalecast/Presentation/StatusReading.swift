@@ -69,7 +69,7 @@ package struct StatusReading {
         let configuration = status["configuration"]
         let loaded = configuration?["loadedAt"]?.string ?? ""
         let time = Timestamp(loaded).map(clock.date) ?? "?"
-        let waiting = (configuration?["waitingForRestart"]?.array ?? []).compactMap(\.string)
+        let waiting = configuration?.words("waitingForRestart") ?? []
         return "read \(time)" + (waiting.isEmpty ? "" : "; needs a restart for \(waiting.joined(separator: ", "))")
             + (configuration?["problem"]?.string.map { "; a newer one was refused: \($0)" } ?? "")
     }

@@ -50,7 +50,7 @@ struct StagingOptions: ParsableArguments {
     }
 
     /// - Throws: `ValidationError` where a proposal, or a wait for something else, is asked for too.
-    func judge(_ wait: WaitOptions, _ proposing: ProposeOptions) throws {
+    func judge(_ wait: WaitOptions, _ proposing: VersionOptions) throws {
         if proposing.isAsked, !query.names.isEmpty {
             throw ValidationError("a proposal is released when it is approved, to all clients at once")
         }

@@ -33,19 +33,15 @@ extension Sources {
             try output.list(
                 "sources", sources,
                 ifNone: "no scope is fed from outside; see `sources` in `stalecast check-config --explain`",
-                .left("SCOPE", scope), .left("KIND") { $0.word("kind") }, .whole("SERVE") { $0.word("serve") },
-                .whole("LAST GOOD", lastGood), .whole("NEXT", next),
+                .left("SCOPE", TopicsReading.scope), .left("KIND") { $0.word("kind") },
+                .whole("SERVE") { $0.word("serve") }, .whole("LAST GOOD", lastGood), .whole("NEXT", next),
                 .whole("LAST CHANGE") { $0["lastChange"]?.string.map { "\(age($0)) ago, \(clockTime($0))" } ?? "-" },
                 .left("ERROR") { $0["error"]?["reason"]?.string ?? "-" }, .extra("PLACE") { $0.word("place") })
             for source in sources where !output.isJSON {
                 guard let message = source["error"]?["message"]?.string else { continue }
                 try output.line()
-                try output.line("\(output.palette.red(scope(source))): \(message.printable)")
+                try output.line("\(output.palette.red(TopicsReading.scope(source))): \(message.printable)")
             }
-        }
-
-        private func scope(_ source: JSONValue) -> String {
-            "\(source.word("project"))/\(source.word("namespace"))"
         }
 
         private func lastGood(_ source: JSONValue) -> String {

@@ -76,17 +76,12 @@ extension TLS {
 
         /// `HOST:PORT`, also as a browser shows it: `https://HOST` or `https://HOST:PORT/`.
         private static func place(_ target: String) -> (host: String, port: Int)? {
-            var text = target[...]
-            if target.lowercased().hasPrefix("https://") {
-                text = text.dropFirst("https://".count).prefix { !"/?#".contains($0) }
-                if text.hasSuffix("]") || !text.contains(":") { text += ":443" }
-            }
-            guard let colon = text.lastIndex(of: ":"), let port = Int(text[text.index(after: colon)...]),
-                (1...65_535).contains(port)
+            let isURL = target.lowercased().hasPrefix("https://")
+            guard let parts = URLComponents(string: isURL ? target : "https://\(target)"),
+                let host = parts.host?.trimmingCharacters(in: ["[", "]"]), !host.isEmpty,
+                let port = parts.port ?? (isURL ? 443 : nil), (1...65_535).contains(port)
             else { return nil }
-            var host = text[..<colon]
-            if host.hasPrefix("["), host.hasSuffix("]") { host = host.dropFirst().dropLast() }
-            return host.isEmpty || host.contains("/") ? nil : (String(host), port)
+            return (host, port)
         }
 
         private func roots() throws(CommandFailure) -> [NIOSSLCertificate]? {

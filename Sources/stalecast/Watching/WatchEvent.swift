@@ -16,17 +16,11 @@ extension Watcher {
     }
 
     struct Line {
-        private let palette: Palette
-        private let clock: LocalClock
-
-        init(_ palette: Palette, _ clock: LocalClock) {
-            self.palette = palette
-            self.clock = clock
-        }
+        let palette: Palette
 
         /// A message, for example `13:00:00.123 CET  PUSH_RC  demo/firebase  version 17  ROLLBACK to 12  changed: pay_x`.
         func message(_ data: String, at time: Timestamp) -> String {
-            let clock = palette.dim(clock.time(time))
+            let clock = palette.dim(LocalClock.asked.time(time))
             guard let json = JSONValue.ifValid(data.utf8),  // not JSON: shown as it came
                 let version = json["latestTemplateVersionNumber"]?.int64
             else { return "\(clock)  \(data.printable)" }

@@ -24,13 +24,9 @@ package enum SecretFile {
 
     /// Fills a file of ``claim(_:)``.
     static func fill(_ path: String, _ secret: String) throws(CommandFailure) {
-        do {
-            let file = try FileHandle(forWritingTo: URL(fileURLWithPath: path))
-            try file.write(contentsOf: Data((secret + "\n").utf8))
-            try file.synchronize()
-            try file.close()
-        } catch {
-            throw CommandFailure(.refused, "the secret could not be written to \(path) (\(error.reason)): \(secret)")
+        do { try OutputFile.write(Array((secret + "\n").utf8), to: path) } catch {
+            // The daemon does not show it again.
+            throw CommandFailure(.refused, "\(error.sentence); the secret is \(secret)")
         }
     }
 

@@ -84,7 +84,7 @@ extension Webhooks {
             let forwarder = try WebhookForwarder(url, key, output)
             let secret = given == nil ? "; secret of this run: \(key.secretText)" : ""
             output.remark("new versions of \(scope) go to \(url)\(secret)")
-            let line = Watcher.Line(output.palette, .asked)
+            let line = Watcher.Line(palette: output.palette)
             try await withThrowingTaskGroup(of: Void.self) { group in
                 group.addTask {
                     let request = Watcher.Request(topics: [scope.announcedTopic], scope: scope)
