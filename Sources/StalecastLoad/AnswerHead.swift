@@ -23,6 +23,7 @@ struct AnswerHead: Equatable {
     ///
     /// - Parameter searched: so many bytes were there before, and it was incomplete.
     init?(_ bytes: Bytes, searched: Int = 0) {
+        // The empty line may have begun in the last three bytes that were searched.
         guard let end = bytes.position(after: "\r\n\r\n", from: max(0, searched - 3)) else { return nil }
         byteCount = end
         status = bytes.begins(with: "HTTP/1.") ? Int(bytes.number(at: 9)) : 0

@@ -16,16 +16,14 @@ package struct LoadPlan: Sendable {
     package let threads: Int
     /// Connections being made at once, over all loops.
     package let inFlight: Int
-    /// The longest wait for one step: for all to be connected, or for one round to be delivered.
-    package let timeout: Duration
 
     package init(
         target: LoadTarget, subscribers: Int, transport: LoadTransport, scope: Scope, topic: TopicName,
-        apiKey: String? = nil, threads: Int, inFlight: Int, timeout: Duration
+        apiKey: String? = nil, threads: Int, inFlight: Int
     ) {
         (self.target, self.subscribers, self.transport) = (target, subscribers, transport)
         (self.scope, self.topic, self.apiKey) = (scope, topic, apiKey)
-        (self.threads, self.inFlight, self.timeout) = (threads, inFlight, timeout)
+        (self.threads, self.inFlight) = (threads, inFlight)
     }
 
     /// Connections from one loopback source address. Linux searches the free port in order: near the 14,000 it tries

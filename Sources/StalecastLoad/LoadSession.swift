@@ -4,29 +4,31 @@ package import StalecastWire
 
 /// Subscribers at work, and the steps that are measured on them. Ends with ``stop()``.
 package struct LoadSession: Sendable {
-    package let plan: LoadPlan
+    /// The longest wait for one step: for all to be connected, or for one round to be delivered.
+    private let timeout: Duration
     /// Nil when the daemon's process is unknown or on another machine.
     package let probe: ServerProbe?
     package let progress: LoadProgress
     package let tally = LoadTally()
 
-    package init(plan: LoadPlan, probe: ServerProbe?, progress: LoadProgress) {
-        (self.plan, self.probe, self.progress) = (plan, probe, progress)
+    package init(timeout: Duration, probe: ServerProbe?, progress: LoadProgress = LoadProgress()) {
+        (self.timeout, self.probe, self.progress) = (timeout, probe, progress)
     }
 
     /// Time for the server to become quiet before its memory is read.
     private static let settling: Duration = .milliseconds(300)
 
     /// Starts the loops and waits until all subscribers stand, some were refused, or the time is up.
-    package func connect() async throws -> Connected {
+    package func connect(_ plan: LoadPlan) async throws -> Connected {
         let before = probe?.read()
         let (start, cpu) = (stalecast_monotonic_ns(), stalecast_process_cpu_ns())
         SubscriberLoop.startAll(plan, tally)
-        try await wait(plan.timeout) {
+        try await wait(timeout) {
             let counts = tally.counts
             progress.show("connected", counts.ready, of: plan.subscribers, Self.rate(counts.ready, since: start))
             return counts.ready + counts.refused >= plan.subscribers
         }
+        // Read before the rest: settling is no part of what connecting cost.
         let generatorCPU = stalecast_process_cpu_ns() - cpu
         try await Task.sleep(for: Self.settling)
         return Connected(
@@ -46,6 +48,7 @@ package struct LoadSession: Sendable {
     ) async throws -> (Round, Published) {
         tally.begin(awaiting: version)
         let (before, cpu, start) = (probe?.read(), stalecast_process_cpu_ns(), stalecast_monotonic_ns())
+        // Deliveries arrive before the publish is answered.
         async let delivered: Void = waitForDelivery(number, since: start)
         let published = try await publish()
         let acknowledged = stalecast_monotonic_ns() - start
@@ -59,7 +62,7 @@ package struct LoadSession: Sendable {
     }
 
     private func waitForDelivery(_ number: Int, since start: UInt64) async throws {
-        try await wait(plan.timeout) {
+        try await wait(timeout) {
             let (count, expected, isComplete) = tally.delivered
             progress.show("round \(number): delivered", count, of: expected)
             return isComplete

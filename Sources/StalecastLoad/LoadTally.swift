@@ -87,6 +87,7 @@ package final class LoadTally: Sendable {
             $0.arrivals.removeAll(keepingCapacity: true)
             $0.arrivals.reserveCapacity(expected)
         }
+        // Loops compare with the version without a lock: it comes after the round that they add to.
         awaited.store(version, ordering: .releasing)
     }
 
@@ -94,6 +95,7 @@ package final class LoadTally: Sendable {
         counted.withLock { $0.add(turn.counts) }
         guard turn.arrivals + turn.lost > 0 else { return }
         round.withLock {
+            // A turn that began in the round before counts for that one, which is over.
             guard $0.version == turn.awaited else { return }
             $0.lost += turn.lost
             $0.arrivals.append(contentsOf: repeatElement(turn.at, count: turn.arrivals))

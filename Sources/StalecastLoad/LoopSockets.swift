@@ -58,6 +58,7 @@ struct LoopSockets {
             }
             errno = ENOMEM
         }
+        // The caller reads errno, and close may change it.
         let error = errno
         close(descriptor)
         errno = error

@@ -76,6 +76,7 @@ struct SubscriberLoop {
             send(firstRequest, index)
         }
         guard events & ~EPOLLOUT.rawValue != 0 else { return }
+        // The end is an edge of its own, told once: what came before it must be read now.
         let hasEnded = LoopSockets.tellsEnd(events)
         while subscribers[index].phase != .closed, read(index, untilEnd: hasEnded) {}
     }

@@ -73,7 +73,7 @@ struct Serve: AsyncParsableCommand {
     private static func beginAnew() {
         SystemdMessage.beginningAnew.send()
         let handed = HandedSockets().descriptors
-        // No /proc: nothing to close.
+        // The next program must not hold this one's listeners and locks. No /proc: nothing to close.
         for name in (try? FileManager.default.contentsOfDirectory(atPath: "/proc/self/fd")) ?? [] {
             if let descriptor = Int32(name), descriptor > 2, !handed.contains(descriptor) {
                 _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)

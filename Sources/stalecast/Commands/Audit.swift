@@ -205,6 +205,7 @@ struct AuditReader {
         let following = paths.lazy.compactMap { path in AuditFiles.identity(path).map { (path, $0) } }
             .first { !seen.contains($0.1) }
         guard let (path, identity) = following else { return false }
+        // Lines may have come to this file after it was read to its end and before it was renamed.
         if try fill() { return true }
         if !rest.isEmpty {
             // Only the newest may end in the middle of a line.

@@ -7,8 +7,6 @@ struct BackupFolder {
     /// Backups that stay; nil keeps all.
     let keep: Int?
 
-    private static let (prefix, suffix) = ("stalecast-", ".backup")
-
     /// nil when there is no such folder.
     init?(_ path: String, keep: Int?) {
         var isFolder: ObjCBool = false
@@ -22,7 +20,7 @@ struct BackupFolder {
     /// `stalecast-20261120T130000Z.backup`, which sorts by time.
     func file(at time: Timestamp) -> String {
         let second = time.description.prefix(19).filter { $0 != "-" && $0 != ":" }
-        return "\(path)/\(Self.prefix)\(second)Z\(Self.suffix)"
+        return "\(path)/stalecast-\(second)Z.backup"
     }
 
     /// Removes the oldest backups beyond ``keep``. Call it after a new one was read through: however many attempts fail, the
@@ -32,15 +30,9 @@ struct BackupFolder {
     func removeOld() -> [String] {
         guard let keep else { return [] }
         let names = (try? FileManager.default.contentsOfDirectory(atPath: path)) ?? []  // missing: no backups
-        let old = names.filter(Self.isOurs).sorted().dropLast(keep)
+        // Other files in the folder are left alone.
+        let ours = names.filter { $0.wholeMatch(of: /stalecast-[0-9]{8}T[0-9]{6}Z\.backup/) != nil }
+        let old = ours.sorted().dropLast(keep)
         return old.filter { unlink("\(path)/\($0)") == 0 }
-    }
-
-    /// Whether the name is one that this command gives; other files in the folder are left alone.
-    private static func isOurs(_ name: String) -> Bool {
-        guard name.hasPrefix(prefix), name.hasSuffix(suffix) else { return false }
-        let time = Array(name.utf8.dropFirst(prefix.utf8.count).dropLast(suffix.utf8.count))
-        return time.count == 16 && time[8] == UInt8(ascii: "T") && time[15] == UInt8(ascii: "Z")
-            && (time[..<8] + time[9..<15]).allSatisfy { (0x30...0x39).contains($0) }
     }
 }

@@ -109,6 +109,7 @@ struct Edit: AsyncParsableCommand {
             signal(SIGINT, interrupt)
             signal(SIGQUIT, quit)
         }
+        // What is ignored here would be ignored in the new process, too.
         var defaults = sigset_t()
         sigemptyset(&defaults)
         sigaddset(&defaults, SIGINT)

@@ -65,6 +65,7 @@ struct Publishing {
         _ send: () async throws(CommandFailure) -> ServedTemplate
     ) async throws(CommandFailure) {
         guard let isAsked = try agree(question) else { return try await stay() }
+        // A wait that can never end is refused while nothing is published.
         try await judgeStage()
         let sent = try await send()
         var report = try self.report(sent)

@@ -34,6 +34,7 @@ struct Top: AsyncParsableCommand, ControlOptions {
         let isScreen = !output.isJSON && TerminalSize.canBeDrawnOn
         let wanted = count ?? (isScreen ? Int.max : 1)
         var reading = TopReading()
+        // A daemon that cannot be asked ends the command; once the screen is open its error is drawn there.
         reading.take(try await Self.look(client), at: Self.now)
         if isScreen { try Screen.open(output) }
         defer { if isScreen { Screen.close() } }

@@ -7,11 +7,7 @@ package enum PlaceField: String, CaseIterable, Sendable {
 
     /// `STALECAST_TOKEN_FILE` and its like.
     package var variable: String {
-        switch self {
-        case .tokenFile: "STALECAST_TOKEN_FILE"
-        case .caFile: "STALECAST_CA_FILE"
-        default: "STALECAST_" + rawValue.uppercased()
-        }
+        "STALECAST_" + rawValue.replacing(/[A-Z]/) { "_\($0.output)" }.uppercased()
     }
 
     /// Says which daemon is meant: what a weaker origin says about addresses and tokens is then another daemon's.

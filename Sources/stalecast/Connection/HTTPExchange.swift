@@ -55,6 +55,7 @@ enum HTTPExchange {
                     }
                 }
                 group.addTask { try await heard.waitForSilence(of: patience) }
+                // Whichever ends first ends the other: the answer, or the wait for silence.
                 defer { group.cancelAll() }
                 try await group.next()
             }

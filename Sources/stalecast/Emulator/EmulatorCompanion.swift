@@ -30,6 +30,7 @@ struct EmulatorCompanion: Sendable {
             let version = try await publish(first, on: api)
             try greet(endpoints, version)
             while await passes(Self.interval) {
+                // An orphan has another parent at once. The daemon ends in order at a signal only.
                 if let parent, getppid() != parent { kill(getpid(), SIGTERM) }
                 guard let seen = contents.stamp, seen != stamp else { continue }
                 stamp = seen

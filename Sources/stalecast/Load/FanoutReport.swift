@@ -47,7 +47,7 @@ struct FanoutReport {
         return [
             "deliveries   \(Figure.perSecond(rounds.deliveriesPerSecond))/s (subscribers per median time of the last delivery)",
             "ended early  \(counts.dead)\(reason)",
-            "CPU          \(rounds.share.text("delivery"))",
+            "CPU          \(rounds.cpuText)",
         ] + (plan.target.isLoopback ? ["             on the same machine: the latencies include this load's work"] : [])
     }
 

@@ -38,7 +38,7 @@ struct LoadConnect: AsyncParsableCommand {
         for number in 1...storms where !LoadInterrupt.isAsked {
             let session = options.session(plan)
             process = session.probe?.process
-            results.append(try await session.connect())
+            results.append(try await session.connect(plan))
             await session.stop()
             if number < storms { try await session.wait(gap.duration) { false } }
             session.progress.clear()
@@ -64,10 +64,10 @@ struct LoadConnect: AsyncParsableCommand {
         ]
         let table = TextTable(titles.map { .right($0) }, cells: cells)
         try output.lines(table.lines(output.palette))
-        let share = CPUShare(
+        let cost = cpuText(
             server: results.compactMap(\.serverMicroseconds).median,
-            load: results.compactMap(\.generatorMicroseconds).median)
-        try output.line("\nCPU          " + share.text("connection"))
+            load: results.compactMap(\.generatorMicroseconds).median, for: "connection")
+        try output.line("\nCPU          " + cost)
     }
 
     private func json(_ results: [LoadSession.Connected], _ plan: LoadPlan, _ process: Int32?) -> JSONValue {

@@ -49,7 +49,7 @@ struct LoadFanout: AsyncParsableCommand {
         let session = options.session(plan)
         var report = FanoutReport(plan: plan, process: session.probe?.process, showsHistogram: histogram)
         do {
-            let connected = try await session.connect()
+            let connected = try await session.connect(plan)
             report.connect = connected
             if connected.ready > 0 {
                 try await publisher.measure(

@@ -31,15 +31,17 @@ struct LoadIdle: AsyncParsableCommand {
         let plan = try options.plan()
         LoadInterrupt.watch()
         let session = options.session(plan)
-        let connected = try await session.connect()
-        let report = try await hold(session, connected)
+        let connected = try await session.connect(plan)
+        let report = try await hold(session, connected, plan)
         await session.stop()
         session.progress.clear()
         try report.write(to: options.output)
         try LoadEnding.end(report.shortfall)
     }
 
-    private func hold(_ session: LoadSession, _ connected: LoadSession.Connected) async throws -> IdleReport {
+    private func hold(
+        _ session: LoadSession, _ connected: LoadSession.Connected, _ plan: LoadPlan
+    ) async throws -> IdleReport {
         let (before, earlier, cpu) = (session.probe?.read(), session.tally.counts, stalecast_process_cpu_ns())
         let start = stalecast_monotonic_ns()
         let limit = Double(duration.nanoseconds) / 1e9
@@ -51,7 +53,7 @@ struct LoadIdle: AsyncParsableCommand {
             return false
         }
         return IdleReport(
-            plan: session.plan, process: session.probe?.process, connect: connected,
+            plan: plan, process: session.probe?.process, connect: connected,
             seconds: Double(stalecast_monotonic_ns() - start) / 1e9, earlier: earlier, counts: session.tally.counts,
             before: before, after: session.probe?.read(), generatorCpuNs: stalecast_process_cpu_ns() - cpu)
     }

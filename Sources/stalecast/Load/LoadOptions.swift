@@ -44,8 +44,7 @@ struct LoadOptions: ParsableArguments, ScopedControlOptions {
         let topic = try checked(try TopicName(name))
         let plan = LoadPlan(
             target: try connection.loadTarget(), subscribers: subscribers, transport: transport, scope: scope,
-            topic: topic, apiKey: try key(), threads: min(threads, subscribers), inFlight: inFlight,
-            timeout: timeout.duration)
+            topic: topic, apiKey: try key(), threads: min(threads, subscribers), inFlight: inFlight)
         try loading(try plan.check())
         return plan
     }
@@ -60,7 +59,7 @@ struct LoadOptions: ParsableArguments, ScopedControlOptions {
 
     /// A session that has not begun to connect.
     func session(_ plan: LoadPlan) -> LoadSession {
-        LoadSession(plan: plan, probe: connection.probe(of: plan.target), progress: LoadProgress())
+        LoadSession(timeout: timeout.duration, probe: connection.probe(of: plan.target))
     }
 }
 

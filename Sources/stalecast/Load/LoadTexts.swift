@@ -1,24 +1,13 @@
 import StalecastLoad
 import StalecastWire
 
-/// Shares of CPU, so that the load's own cost is not taken for the server's.
-struct CPUShare {
-    /// µs each; nil when the server's process is not known.
-    let server: Double?
-    let load: Double?
-
-    /// The load's part of both, in percent.
-    private var percent: Double? {
-        guard let server, let load, server + load > 0 else { return nil }
-        return 100 * load / (server + load)
-    }
-
-    /// - Parameter unit: what the figures are for, `delivery` or `connection`.
-    func text(_ unit: String) -> String {
-        let each = "server \(Figure.small(server)) µs/\(unit), this load \(Figure.small(load)) µs/\(unit)"
-        let share = percent.map { " (\(Figure.fixed($0, 0)) % of both)" } ?? ""
-        return each + share
-    }
+/// Cost in µs of CPU for each `unit`, such as `delivery`, so that the load's own is not taken for the server's.
+///
+/// - Parameter server: nil when the server's process is not known.
+func cpuText(server: Double?, load: Double?, for unit: String) -> String {
+    let each = "server \(Figure.small(server)) µs/\(unit), this load \(Figure.small(load)) µs/\(unit)"
+    guard let server, let load, server + load > 0 else { return each }
+    return each + " (\(Figure.fixed(100 * load / (server + load), 0)) % of both)"
 }
 
 extension LoadSession.Connected {
@@ -32,7 +21,7 @@ extension LoadSession.Connected {
         return [
             "connected    \(ready) of \(asked) \(kind) on topic \(plan.topic) in \(Figure.fixed(seconds, 2)) s "
                 + "(\(Figure.perSecond(ratePerSecond))/s)",
-            "             " + CPUShare(server: serverMicroseconds, load: generatorMicroseconds).text("connection"),
+            "             " + cpuText(server: serverMicroseconds, load: generatorMicroseconds, for: "connection"),
             "server       \(memory)",
         ]
     }
@@ -65,7 +54,10 @@ extension [LoadSession.Round] {
         return map { Double($0.delivered) }.median.map { $0 / last * 1000 }
     }
 
-    var share: CPUShare { CPUShare(server: median(\.serverMicroseconds), load: median(\.generatorMicroseconds)) }
+    var cpuText: String {
+        stalecast.cpuText(
+            server: median(\.serverMicroseconds), load: median(\.generatorMicroseconds), for: "delivery")
+    }
 
     /// A line for each round, and one for their medians.
     ///

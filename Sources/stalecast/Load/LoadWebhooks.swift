@@ -69,7 +69,8 @@ struct LoadWebhooks: AsyncParsableCommand, ScopedControlOptions {
         let plan = WebhookPlan(
             scope: scope, receivers: receivers, blackHoles: blackHoles, mode: mode, threads: min(threads, receivers))
         let listeners = try loading(try plan.listen())
-        let session = try session(scope)
+        let probe = connection.probe(of: try connection.loadTarget())
+        let session = LoadSession(timeout: timeout.duration, probe: probe)
         let registrations = WebhookRegistrations(
             api: WebhookAPI(client: api.client, project: scope.project), progress: session.progress)
         var report = WebhookLoadReport(plan: plan, process: session.probe?.process, showsHistogram: histogram)
@@ -90,14 +91,5 @@ struct LoadWebhooks: AsyncParsableCommand, ScopedControlOptions {
         session.progress.clear()
         try report.write(to: output)
         try LoadEnding.end(report.failure ?? report.shortfall)
-    }
-
-    /// The steps that all loads share; its plan says how long to wait and how many there are to wait for.
-    private func session(_ scope: Scope) throws(CommandFailure) -> LoadSession {
-        let target = try connection.loadTarget()
-        let plan = LoadPlan(
-            target: target, subscribers: receivers, transport: .sse, scope: scope, topic: .pushRC,
-            threads: min(threads, receivers), inFlight: 1, timeout: timeout.duration)
-        return LoadSession(plan: plan, probe: connection.probe(of: target), progress: LoadProgress())
     }
 }

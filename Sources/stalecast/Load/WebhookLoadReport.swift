@@ -58,7 +58,7 @@ struct WebhookLoadReport {
             "deliveries   \(Figure.perSecond(rounds.deliveriesPerSecond))/s (webhooks per median time of the last delivery)",
             "requests     \(counts.requests) over \(counts.connections) connections, \(counts.repeated) repeated, "
                 + "\(counts.backwards) out of order",
-            "CPU          \(rounds.share.text("delivery"))",
+            "CPU          \(rounds.cpuText)",
             "             on the same machine: the latencies include this load's work",
         ]
     }

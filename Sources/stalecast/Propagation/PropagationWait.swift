@@ -14,7 +14,7 @@ struct PropagationWait {
 
     /// - Returns: the server's `done`.
     func run(_ version: Int64) async throws(CommandFailure) -> JSONValue {
-        let progress = ProgressLines(isScreen: !output.isJSON && ProgressLines.canBeDrawn, output)
+        let progress = ProgressLines(output)
         return try await Self.read(api, ["versionNumber": String(version)] + options.query) { progress.show($0) }
     }
 
@@ -61,11 +61,9 @@ struct PropagationWait {
         private var drawn = 0
         private var saidAt = ContinuousClock.now - PropagationWait.linePause
 
-        static var canBeDrawn: Bool { isatty(STDERR_FILENO) == 1 && TerminalSize.canBeDrawnOn }
-
-        init(isScreen: Bool, _ output: Output) {
-            self.isScreen = isScreen
+        init(_ output: Output) {
             self.output = output
+            isScreen = !output.isJSON && isatty(STDERR_FILENO) == 1 && TerminalSize.canBeDrawnOn
         }
 
         func show(_ json: JSONValue) {

@@ -47,6 +47,7 @@ final class WebhookForwarder: Sendable {
                     attempts = 0
                     if taken == limit { return }
                 } else {
+                    // A version that came during the attempt stands for this one as well.
                     owed.withLock { $0 = $0?.covering(version) ?? version }
                     try await Task.sleep(for: pause)
                 }
