@@ -194,13 +194,15 @@ extension ExpressionParser {
     private mutating func check(patterns: [String], at start: Int) throws(ExpressionError) {
         for pattern in patterns {
             do {
-                patternSize += try Pattern(parsing: pattern).program.count
+                patternSize += try Pattern.size(of: pattern)
             } catch {
                 throw self.error("the regular expression '\(pattern.shown)' is refused: \(error.reason)", at: start)
             }
+            // After each: a few bytes can ask for thousands of instructions, and what is refused must be cheap too.
+            if patternSize > ConditionExpression.maxPatternSize {
+                throw error("the regular expressions of one condition are too large together", at: start)
+            }
         }
-        guard patternSize > ConditionExpression.maxPatternSize else { return }
-        throw error("the regular expressions of one condition are too large together", at: start)
     }
 
     private mutating func takeOperator<Operator: RawRepresentable<String> & CaseIterable>()

@@ -11,14 +11,25 @@ struct Pattern: Sendable {
 
     /// - Throws: ``Pattern.SyntaxError`` when it is no expression of RE2, or a too large one.
     init(parsing text: String) throws(Pattern.SyntaxError) {
-        guard text.unicodeScalars.dropFirst(Self.maxLength).isEmpty else {
-            throw Pattern.SyntaxError(reason: "it is longer than \(Self.maxLength) characters")
+        let (assembler, sets) = try Self.assembled(text)
+        program = assembler.finished()
+        self.sets = sets.map(\.prepared)
+    }
+
+    /// Instructions that `text` becomes, at least. Asks for no prepared set: one that folds case takes thousands of
+    /// look-ups in the tables of Unicode.
+    ///
+    /// - Throws: like ``init(parsing:)``.
+    static func size(of text: String) throws(Pattern.SyntaxError) -> Int { try assembled(text).0.size }
+
+    private static func assembled(_ text: String) throws(Pattern.SyntaxError) -> (Assembler, [ScalarSet]) {
+        guard text.unicodeScalars.dropFirst(maxLength).isEmpty else {
+            throw Pattern.SyntaxError(reason: "it is longer than \(maxLength) characters")
         }
         var parser = Parser(text)
         var assembler = Assembler()
         try assembler.append(try parser.pattern())
-        program = assembler.finished()
-        sets = parser.sets.all.map(\.prepared)
+        return (assembler, parser.sets.all)
     }
 }
 
@@ -48,6 +59,9 @@ extension Pattern {
         private var blanks = 0
         private var here: UInt32 { UInt32(program.count) }
 
+        /// Instructions of the finished program, and the parts that became none, which were work too.
+        var size: Int { program.count + blanks + 1 }
+
         func finished() -> [Pattern.Instruction] { program + [Pattern.Instruction(kind: .match, operand: 0)] }
 
         /// - Throws: when the program has become too large. Nothing counts as one, or repeating it a thousand times a
@@ -63,7 +77,7 @@ extension Pattern {
             case .repetition(let part, let least, let most): try append(part, least: least, most: most)
             }
             if program.count == start { blanks += 1 }
-            guard program.count + blanks < Pattern.maxSize else {
+            guard size <= Pattern.maxSize else {
                 throw SyntaxError(reason: "it is too large (a repetition counts as often as it repeats)")
             }
         }
