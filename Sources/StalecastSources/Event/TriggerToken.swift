@@ -10,8 +10,8 @@ package struct TriggerToken: Sendable, Hashable {
     /// A token that is shorter can be guessed.
     package static let minBytes = 24
 
-    /// - Throws: ``InvalidValue``, which does not repeat the text, for a token that is too short, or has characters a URL or header would
-    ///   change.
+    /// - Throws: ``InvalidValue``, which does not repeat the text, for a token that is too short, or has characters a URL
+    ///   or header would change.
     package init(_ text: String) throws(InvalidValue) {
         let isSafe = text.utf8.allSatisfy { $0.isTokenByte }
         guard text.utf8.count >= Self.minBytes, isSafe else {

@@ -1,4 +1,5 @@
-/// All differences between two templates, as `stalecast diff` shows them: parameters and groups sorted by name, conditions by their new priority.
+/// All differences between two templates, as `stalecast diff` shows them: parameters and groups sorted by name,
+/// conditions by their new priority.
 package struct TemplateChanges: Sendable, Hashable {
     package let parameters: [Change<PlacedParameter>]
     package let conditions: [Change<RankedCondition>]
