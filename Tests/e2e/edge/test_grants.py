@@ -319,7 +319,6 @@ async def test_anonymous_callers_have_the_grants_of_the_configuration(launch, ha
     assert any(frame.name == "auth" for frame in stream.events)
 
 
-@configs.one_half
 async def test_observe_serves_everybody_and_counts_who_would_be_refused(launch, half):
     daemon = launch(configuration(half, "observe"), half=half)
     await publish(daemon, "demo")

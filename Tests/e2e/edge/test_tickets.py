@@ -148,7 +148,6 @@ async def test_browsers_may_ask(guarded):
     assert "authorization" in answer.header("access-control-allow-headers")
 
 
-@configs.one_half
 async def test_without_auth_a_ticket_is_ignored(launch, half):
     for mode in ("off", "observe"):
         daemon = launch(configs.config(half, auth={"mode": mode}), half=half)

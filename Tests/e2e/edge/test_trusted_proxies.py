@@ -265,7 +265,6 @@ async def test_nginx_tells_whose_request_it_is(launch, proxy, half, field, heade
     second.close()
 
 
-@configs.one_half
 async def test_a_stranger_cannot_say_who_it_is(launch, half):
     daemon = launch(trusting_proxies(half), half=half)
     stream = connect(daemon.edge, STRANGER)
