@@ -1,6 +1,5 @@
 """Daemons that are fed from outside, and what is waited for of them."""
 
-
 from harness import configs
 from harness.sse import Stream
 from harness.waiting import until

@@ -12,8 +12,7 @@ from harness.figures import percentile, record
 from harness.origins import FirebaseOrigin, google_error
 from harness.sources import fed, problem, source_of, subscribe, version, well
 from harness.templates import marked
-from harness.waiting import eventually
-from harness.waiting import until
+from harness.waiting import eventually, until
 
 
 @pytest.fixture
