@@ -12,6 +12,7 @@ package struct ReleaseClients: SharedCounts, Sendable, Hashable {
     package var failed = 0
     /// Identified clients that were told and are still there; of stages only that had enough time to fetch.
     package var told = 0
+    /// Clients among ``told`` that have not fetched.
     package var silent = 0
     /// Fetches answered since its first stage, of all clients of the scope.
     package var answers = 0
