@@ -6,6 +6,7 @@ import StalecastWire
 
 struct Serve: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "serve",
         abstract: "Run the daemon: config server, streams, long-polls, control API.",
         discussion: """
             With no configuration at all it serves project `demo` with its data in ./stalecast-data: Edge on \

@@ -5,6 +5,7 @@ import StalecastWire
 
 struct Migrate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "migrate",
         abstract: "Put a store's versions into etcd, and make it the first node of a cluster.",
         discussion: """
             The daemon must be stopped. Epoch, sequences and version numbers stay, so that clients resume with the cursors they \

@@ -6,6 +6,7 @@ import StalecastWire
 
 struct Audit: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "audit",
         abstract: "Show or verify the audit log of a data directory.",
         discussion: """
             Every publish, rollback, message, and change of keys, webhooks or configuration is a line of \

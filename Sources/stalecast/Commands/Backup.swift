@@ -5,6 +5,7 @@ import StalecastWire
 
 struct Backup: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "backup",
         abstract: "Copy the store and the webhooks into one file, from here or elsewhere, even while the daemon runs.",
         discussion: """
             The copy is consistent: it holds every version acknowledged before it began, and every webhook with the state of \
@@ -21,6 +22,7 @@ struct Backup: AsyncParsableCommand {
 
     struct Make: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "make",
             abstract: "Copy the store and the webhooks into one file.",
             discussion: """
                 A data directory is copied where it lies. Where --control or --context names a daemon, or no data directory is \
@@ -122,6 +124,7 @@ struct Backup: AsyncParsableCommand {
 
     struct Verify: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "verify",
             abstract: "Read a backup through and say what it holds.",
             discussion: """
                 The checksum shows that no byte has changed since the backup was made. Backups of 0.2.0 and older have none: \
@@ -194,6 +197,7 @@ struct NewHistoryOptions: ParsableArguments {
 
 struct Restore: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "restore",
         abstract: "Put a backup in place of the store and the webhooks; the daemon must be stopped.",
         discussion: """
             The store gets a new identity: clients that come back with a cursor of the former one are told so \

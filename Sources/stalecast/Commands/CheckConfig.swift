@@ -5,6 +5,7 @@ import StalecastWire
 
 struct CheckConfig: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "check-config",
         abstract: "Check a configuration file, the environment and flags of serve, without starting anything.",
         discussion: """
             All problems are reported together, each with its line; the exit code is then 78, as with `serve`. \

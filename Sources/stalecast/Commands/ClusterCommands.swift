@@ -15,6 +15,7 @@ struct ClusterCommand: AsyncParsableCommand {
 extension ClusterCommand {
     struct Status: AsyncParsableCommand, ControlOptions {
         static let configuration = CommandConfiguration(
+            commandName: "status",
             abstract: "Show the cluster as one node sees it: its log, etcd's members, the other nodes.",
             discussion: """
                 The exit code is 0 when this node is ready, 1 when it is not, 6 when the daemon is one by itself.
@@ -36,6 +37,7 @@ extension ClusterCommand {
 
     struct Upgrade: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "upgrade",
             abstract: "Raise the log's format to that of the node's program; older programs are refused from then on.",
             discussion: """
                 After a rolling upgrade, when every node runs the new program. There is no way back but a backup.
@@ -57,6 +59,7 @@ extension ClusterCommand {
 
     struct NewEpoch: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "new-epoch",
             abstract: "Begin a new history: every node reads the log anew, every client is told to (reset).",
             discussion: """
                 For when etcd was restored or changed by hand and nodes do not notice it by themselves. Versions stay as etcd \

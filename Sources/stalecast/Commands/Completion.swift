@@ -2,6 +2,7 @@ import ArgumentParser
 
 struct Completion: ParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "completion",
         abstract: "Print a script that completes commands, options, files, ids and versions in your shell.",
         discussion: """
             Ids, topics, parameters and versions are asked from the daemon that counts without flags.

@@ -4,6 +4,7 @@ import StalecastWire
 
 struct Console: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "console",
         abstract: "Open the console in a browser: who has it, template, versions, webhooks.",
         discussion: """
             Prints an address that signs in once, within a minute, with what the token or key here may do; on a desktop's \

@@ -72,6 +72,7 @@ extension Contexts {
 
     struct Add: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "add",
             abstract: "Add a context, or change what is given of one that is there.",
             discussion: """
                 The first one is in use at once.
@@ -139,6 +140,7 @@ extension Contexts {
 
     struct Use: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "use",
             abstract: "Use a context from now on, or none.",
             discussion: """
                 Examples:
@@ -169,6 +171,7 @@ extension Contexts {
 
     struct Remove: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "remove",
             abstract: "Forget a context; its token's file stays.",
             discussion: """
                 Examples:

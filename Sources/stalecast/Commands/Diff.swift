@@ -4,6 +4,7 @@ import StalecastWire
 
 struct Diff: AsyncParsableCommand, ScopedControlOptions {
     static let configuration = CommandConfiguration(
+        commandName: "diff",
         abstract: "Show what differs between two templates.",
         discussion: """
             A and B are version numbers, files, or the word current for the active version. A file whose name is a \

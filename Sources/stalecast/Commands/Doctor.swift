@@ -5,6 +5,7 @@ import StalecastWire
 
 struct Doctor: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "doctor",
         abstract: "Check this machine and the daemon, and say what needs attention.",
         discussion: """
             Looks at descriptors, the queue of new connections, connection tracking, memory, the clock, the disk, certificates, and the \

@@ -5,6 +5,7 @@ import StalecastWire
 
 struct Edit: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "edit",
         abstract: "Edit the current version in $EDITOR and publish it.",
         discussion: """
             What you save is checked as `publish` checks it, before anything is sent; what is refused stays in a file that \

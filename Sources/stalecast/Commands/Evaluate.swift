@@ -5,6 +5,7 @@ import StalecastWire
 
 struct Evaluate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "evaluate",
         abstract: "Show which conditions of a template match an app instance, why, and what it gets.",
         discussion: """
             Works offline, from files. The context is what the body of a fetch says, as JSON in a file, on standard \

@@ -6,6 +6,7 @@ import StalecastWire
 
 struct Get: AsyncParsableCommand, ScopedControlOptions {
     static let configuration = CommandConfiguration(
+        commandName: "get",
         abstract: "Print one value, or print or save a template.",
         discussion: """
             With a key its default value is printed as it is, or its value for a condition. The document is what Control \

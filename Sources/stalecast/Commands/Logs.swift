@@ -4,6 +4,7 @@ import StalecastWire
 
 struct Logs: AsyncParsableCommand, ControlOptions {
     static let configuration = CommandConfiguration(
+        commandName: "logs",
         abstract: "Show what happened and who did it, in words: to one scope, or to the whole daemon.",
         discussion: """
             Who changed what, and what sources and disabled webhooks did. Reads the audit log of a data directory, so run it as the \

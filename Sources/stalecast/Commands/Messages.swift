@@ -3,6 +3,7 @@ import StalecastWire
 
 struct Messages: AsyncParsableCommand, ControlOptions {
     static let configuration = CommandConfiguration(
+        commandName: "messages",
         abstract: "List the messages that were sent by hand, newest first, and by whom.",
         discussion: """
             Those of `stalecast send` and messages:send; the daemon keeps the last 300 of a project, without their values. \

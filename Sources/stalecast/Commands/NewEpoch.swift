@@ -4,6 +4,7 @@ import StalecastWire
 
 struct NewEpoch: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "new-epoch",
         abstract: "Begin a new history after an old snapshot was put back; the daemon must be stopped.",
         discussion: """
             A data directory that was put back as a whole (a snapshot of a disk or a machine, rsync) looks like the store \

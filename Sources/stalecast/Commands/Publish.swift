@@ -4,6 +4,7 @@ import StalecastWire
 
 struct Publish: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "publish",
         abstract: "Publish a template from a file or a folder; subscribers hear of it at once.",
         discussion: """
             The file is JSON, or YAML where its name ends with .yaml. All files of a folder are one template: each has some of \
@@ -113,6 +114,7 @@ extension Publish {
 
 struct Rollback: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "rollback",
         abstract: "Publish the content of an older version as a new version.",
         discussion: """
             The version number goes up, also on a rollback: rolling version 5 back to 3 makes version 6. Without a number \

@@ -3,6 +3,7 @@ import StalecastWire
 
 struct Send: AsyncParsableCommand, ControlOptions {
     static let configuration = CommandConfiguration(
+        commandName: "send",
         abstract: "Send data to the subscribers of a topic, as FCM's messages:send does.",
         usage: """
             stalecast send [<options>] <topic> <key>=<value> ...

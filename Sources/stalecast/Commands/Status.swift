@@ -3,6 +3,7 @@ import StalecastWire
 
 struct Status: AsyncParsableCommand, ControlOptions {
     static let configuration = CommandConfiguration(
+        commandName: "status",
         abstract: "Show how the daemon is: versions, topics, streams, store.",
         discussion: """
             With --json the whole of /status is printed. The exit code is 0 when the daemon answers and is ready, \

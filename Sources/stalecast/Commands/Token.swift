@@ -5,6 +5,7 @@ import StalecastWire
 
 struct Token: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "token",
         abstract: "Replace the control token.",
         discussion: """
             Examples:
@@ -15,6 +16,7 @@ struct Token: AsyncParsableCommand {
 extension Token {
     struct Rotate: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "rotate",
             abstract: "Make a new control token; the old one no longer opens anything.",
             discussion: """
                 Writes <data>/control.token anew and lets a running daemon take it over; no stream is dropped. Run it as the \

@@ -4,6 +4,7 @@ import StalecastWire
 
 struct Top: AsyncParsableCommand, ControlOptions {
     static let configuration = CommandConfiguration(
+        commandName: "top",
         abstract: "Watch the daemon work: streams, deliveries, fetches, webhooks, sources.",
         discussion: """
             A screen that is drawn anew each interval, until Ctrl-C; the curves show the last minutes. Without a terminal, \

@@ -3,6 +3,7 @@ package import StalecastWire
 
 struct Topics: AsyncParsableCommand, ControlOptions {
     static let configuration = CommandConfiguration(
+        commandName: "topics",
         abstract: "List the topics of a project with their subscribers.",
         discussion: """
             Examples:

@@ -4,6 +4,7 @@ import StalecastWire
 
 struct Version: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "version",
         abstract: "Print the version of this binary.",
         discussion: """
             A build before a release is named after that release, with the number of its commit: 0.3.0~git14.51b72f7 comes \

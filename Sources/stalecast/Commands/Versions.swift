@@ -3,6 +3,7 @@ package import StalecastWire
 
 struct Versions: AsyncParsableCommand, ScopedControlOptions {
     static let configuration = CommandConfiguration(
+        commandName: "versions",
         abstract: "List the stored versions, newest first.",
         discussion: """
             Examples:

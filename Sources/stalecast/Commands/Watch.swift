@@ -3,6 +3,7 @@ import StalecastWire
 
 struct Watch: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "watch",
         abstract: "Print the messages of topics as they arrive.",
         discussion: """
             One line per message on standard output; remarks about the connection on standard error. After a lost \

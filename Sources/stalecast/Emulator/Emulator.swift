@@ -6,6 +6,7 @@ import StalecastWire
 
 struct Emulator: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "emulator",
         abstract: "Emulate Remote Config for development and tests: no keys, open to every page, keeps nothing.",
         discussion: """
             This is the daemon of `serve` with other settings: its data is a temporary directory that goes with it, \

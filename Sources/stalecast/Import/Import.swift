@@ -4,6 +4,7 @@ import StalecastWire
 
 struct Import: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "import",
         abstract: "Take over templates and their history from another config server.",
         discussion: """
             Examples:
@@ -15,6 +16,7 @@ struct Import: AsyncParsableCommand {
 extension Import {
     struct Firebase: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "firebase",
             abstract: "Copy a Firebase project's template and its versions here.",
             discussion: """
                 Every version that Firebase lists is published here, oldest first. The description says which version it \

@@ -4,6 +4,7 @@ package import StalecastWire
 
 struct Keys: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "keys",
         abstract: "Make, list, rotate and revoke API keys.",
         discussion: """
             A key is shown once, when it is made; the daemon keeps its hash. Commands use one with --token-file FILE.

@@ -2,6 +2,7 @@ import ArgumentParser
 
 struct Load: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "load",
         abstract: "Measure a daemon under many subscribers or webhooks.",
         discussion: """
             The subscribers are real connections to Edge, from several source addresses when it is on loopback. On one \

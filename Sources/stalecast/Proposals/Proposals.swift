@@ -3,6 +3,7 @@ import StalecastWire
 
 struct Proposals: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "proposals",
         abstract: "List, read, approve and reject what was proposed with publish --propose.",
         discussion: """
             A proposal becomes a version when a person approves it, and only over the version it was made over: when \

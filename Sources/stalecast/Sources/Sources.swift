@@ -3,6 +3,7 @@ import StalecastWire
 
 struct Sources: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "sources",
         abstract: "Show the sources that scopes are fed from, or try them.",
         discussion: """
             Examples:
@@ -15,6 +16,7 @@ struct Sources: AsyncParsableCommand {
 extension Sources {
     struct List: AsyncParsableCommand, ControlOptions {
         static let configuration = CommandConfiguration(
+            commandName: "list",
             abstract: "Show the sources of a running daemon: last good look, next one, last change, error.",
             discussion: """
                 LAST GOOD is when the running daemon last saw the origin well, NEXT when it is looked at again; LAST CHANGE is the time of \

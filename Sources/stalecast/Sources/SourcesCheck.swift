@@ -6,6 +6,7 @@ import StalecastWire
 extension Sources {
     struct Check: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "check",
             abstract: "Try every source of a configuration once, and explain what it shows.",
             discussion: """
                 Needs no daemon and publishes nothing. The exit code is 1 when one of the sources cannot be used, 78 when \

@@ -20,6 +20,7 @@ struct TLS: AsyncParsableCommand {
 extension TLS {
     struct Check: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "check",
             abstract: "Show the certificates of a server or a file: names, key, days left.",
             discussion: """
                 A server is asked as a client would, and has to be trusted: by the system's authorities, or those of \
@@ -123,6 +124,7 @@ extension TLS {
 
     struct Dev: ParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "dev",
             abstract: "Make a certificate for localhost, and an authority that clients can trust.",
             discussion: """
                 Writes ca.pem, localhost.pem and localhost.key. The authority's key is not kept: nothing else can be \

@@ -2,6 +2,7 @@ import ArgumentParser
 
 struct Webhooks: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
+        commandName: "webhooks",
         abstract: "Register URLs that are told of every new version, and look after them.",
         discussion: """
             Every webhook gets at least one signed request for the newest version, through outages and restarts. Only \

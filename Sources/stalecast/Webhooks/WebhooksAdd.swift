@@ -4,6 +4,7 @@ import StalecastWire
 extension Webhooks {
     struct Add: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "add",
             abstract: "Register a URL and show its secret once.",
             discussion: """
                 Requests are signed as Standard Webhooks 1.0.0 says: give the secret to the receiver's library. With \
@@ -49,6 +50,7 @@ extension Webhooks {
 
     struct Update: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "update",
             abstract: "Change settings of a webhook; what is not named stays.",
             discussion: """
                 Lists (--topic, --header) replace what was there. --reset puts a setting back to its default.

@@ -4,6 +4,7 @@ import StalecastWire
 extension Webhooks {
     struct Test: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "test",
             abstract: "Send a test message now and show how it went.",
             discussion: """
                 Exit codes: 0 the receiver took it, 1 it did not; the others as for every command.
@@ -29,6 +30,7 @@ extension Webhooks {
 
     struct Attempts: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "attempts",
             abstract: "List what was tried, newest first, with the time each phase took.",
             discussion: """
                 Examples:
@@ -72,6 +74,7 @@ extension Webhooks {
 
     struct Redeliver: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "redeliver",
             abstract: "Send a version once more, the newest unless another is named.",
             discussion: """
                 Examples:
@@ -104,6 +107,7 @@ extension Webhooks {
 
     struct Recover: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "recover",
             abstract: "Deliver again what was published since a time.",
             discussion: """
                 A webhook of mode latest gets the newest version once; all and fifo get every version since then.
@@ -128,6 +132,7 @@ extension Webhooks {
 
     struct DeadLetters: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "dead-letters",
             abstract: "List the messages that were given up, oldest first.",
             discussion: """
                 Only modes all, fifo and fifo-advance give messages up; latest keeps trying the newest version.
@@ -153,6 +158,7 @@ extension Webhooks {
 
     struct Redrive: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "redrive",
             abstract: "Send dead letters again, all or one.",
             discussion: """
                 Examples:

@@ -4,6 +4,7 @@ import StalecastWire
 extension Webhooks {
     struct List: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "list",
             abstract: "List the webhooks of a project, oldest first.",
             discussion: """
                 LAG is how many messages the receiver is owed: one for each version that it does not have, in mode latest \
@@ -45,6 +46,7 @@ extension Webhooks {
 
     struct Show: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "show",
             abstract: "Show a webhook, its state, and what is owed to it.",
             discussion: """
                 Examples:
@@ -62,6 +64,7 @@ extension Webhooks {
 
     struct Remove: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "remove",
             abstract: "Remove a webhook and everything owed to it.",
             discussion: """
                 `stalecast webhooks pause` stops one and keeps what is owed.

@@ -6,6 +6,7 @@ import StalecastWire
 extension Webhooks {
     struct Listen: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "listen",
             abstract: "Send versions to an app on this machine, or receive webhooks here and show them.",
             discussion: """
                 With --forward-to each new version is sent to your app as a registered webhook would be: signed, and again until \

@@ -5,6 +5,7 @@ import StalecastWire
 extension Webhooks {
     struct NewSecret: ParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "new-secret",
             abstract: "Make a signing secret, for secretFiles of the configuration file or for tests.",
             discussion: """
                 Needs no daemon. For ed25519 the public key, which the receiver gets, goes to standard error.
@@ -36,6 +37,7 @@ extension Webhooks {
 
     struct Sign: ParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "sign",
             abstract: "Sign a body as the daemon does, to try a receiver without one.",
             discussion: """
                 Needs no daemon. Prints the three headers. With --lines every line of standard input is a JSON object \
@@ -118,6 +120,7 @@ extension Webhooks {
 
     struct CheckSignature: ParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "check-signature",
             abstract: "Say whether a request was signed with a secret, and if not, why.",
             discussion: """
                 Needs no daemon. The body must be exactly the bytes received.

@@ -5,6 +5,7 @@ import StalecastWire
 extension Webhooks {
     struct Pause: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "pause",
             abstract: "Send nothing more until it is resumed; what is owed stays owed.",
             discussion: "Example:\n  stalecast webhooks pause wh_4n3xqv7pqk2yb6l5m7ta")
 
@@ -16,6 +17,7 @@ extension Webhooks {
 
     struct Resume: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "resume",
             abstract: "End a pause; the newest version goes out at once.",
             discussion: "Example:\n  stalecast webhooks resume wh_4n3xqv7pqk2yb6l5m7ta")
 
@@ -27,6 +29,7 @@ extension Webhooks {
 
     struct Enable: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "enable",
             abstract: "Enable a webhook that was disabled because it failed for long.",
             discussion: """
                 The newest version goes out at once, whatever was missed meanwhile.
@@ -43,6 +46,7 @@ extension Webhooks {
 
     struct Verify: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "verify",
             abstract: "Ask the receiver for its consent now.",
             discussion: """
                 For webhooks with --verification challenge or cloudevents. The daemon asks by itself after `add` and after a \
@@ -60,6 +64,7 @@ extension Webhooks {
 
     struct RotateSecret: AsyncParsableCommand {
         static let configuration = CommandConfiguration(
+            commandName: "rotate-secret",
             abstract: "Make a new secret and show it once; the old one goes on signing for a while.",
             discussion: """
                 Until the grace period is over every request carries a signature of each key, so that the receiver can \
