@@ -125,8 +125,11 @@ extension WebhookField {
 
     func header(_ name: String, _ value: String) throws(RegistryProblem) -> OutboundHeader {
         let place = "[\(name.prefix(80))]"
+        let header: OutboundHeader
+        do { header = try OutboundHeader(name, value) } catch { throw problem("\(error)", at: place) }
+        // Asked of a name that is one: the sentence repeats it.
         if ReservedHeaders.contains(name) { throw problem("the header \(name) is set by the daemon itself", at: place) }
-        do { return try OutboundHeader(name, value) } catch { throw problem("\(error)", at: place) }
+        return header
     }
 }
 
