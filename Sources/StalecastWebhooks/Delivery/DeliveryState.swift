@@ -262,7 +262,7 @@ package struct DeliveryState {
     package func mayStart(_ id: UInt64) -> Bool {
         guard let attempt = attempts[id], let endpoint = endpoints[attempt.endpoint] else { return false }
         return endpoint.isDeliverable && endpoint.generation == attempt.generation
-            && permits?(endpoint.id, endpoint.webhook.limits.timeout) ?? true
+            && permits?(endpoint.id, endpoint.webhook.settings.limits.timeout) ?? true
     }
 
     // MARK: The store

@@ -148,8 +148,8 @@ final class Endpoint {
         if let reason = health.disabledReason {
             return .disabled(reason: reason, since: health.disabledSince ?? Timestamp(microseconds: 0))
         }
-        if webhook.isPaused { return .paused }
-        if !webhook.verification.isSatisfied { return .unverified }
+        if webhook.settings.isPaused { return .paused }
+        if !webhook.settings.verification.isSatisfied { return .unverified }
         return health.failingSince.map { .failing(since: $0) } ?? .active
     }
 
