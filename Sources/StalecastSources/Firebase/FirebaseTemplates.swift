@@ -81,14 +81,10 @@ package struct FirebaseTemplates: Sendable {
     }
 
     private static func metadata(_ page: JSONValue, atMost count: Int) throws(OriginProblem) -> [VersionMetadata] {
-        var versions: [VersionMetadata] = []
-        for entry in (page["versions"]?.array ?? []).prefix(count) {
-            guard let version = try VersionMetadata.firebase(entry, seenAt: .now()) else {
-                throw invalid("the list of versions has an entry without versionNumber")
-            }
-            versions.append(version)
+        try (page["versions"]?.array ?? []).prefix(count).map { entry throws(OriginProblem) in
+            if let version = try VersionMetadata.firebase(entry, seenAt: .now()) { return version }
+            throw invalid("the list of versions has an entry without versionNumber")
         }
-        return versions
     }
 
     private func url(_ base: OutboundURL, _ query: String) throws(OriginProblem) -> OutboundURL {

@@ -113,9 +113,9 @@ extension EvaluationContext {
         guard let elements = value.array else {
             throw EvaluationContextError(field, expects: "a list of texts", not: value)
         }
-        var list: [String] = []
-        for (index, element) in elements.enumerated() { list.append(try text(element, "\(field)[\(index)]")) }
-        return list
+        return try elements.enumerated().map { (index, element) throws(EvaluationContextError) in
+            try text(element, "\(field)[\(index)]")
+        }
     }
 }
 

@@ -135,9 +135,9 @@ extension SchemaCompiler {
     }
 
     private mutating func schemas(_ value: JSONValue, _ word: String) throws(SchemaComplaint) -> [JSONSchema.Place] {
-        var places: [JSONSchema.Place] = []
-        for (index, json) in try list(value, word).enumerated() { places.append(try subschema(json, word, "\(index)")) }
-        return places
+        try list(value, word).enumerated().map { (index, json) throws(SchemaComplaint) in
+            try subschema(json, word, "\(index)")
+        }
     }
 
     private func reference(_ value: JSONValue) throws(SchemaComplaint) -> JSONSchema.Place {
