@@ -146,6 +146,7 @@ final class EtcdConnection: Sendable {
         let timer = channel.eventLoop.scheduleTask(in: TimeAmount(timeout)) {
             answer.fail(EtcdFailure.noAnswer("not within \(timeout)"))
         }
+        // A stream whose answer came has ended by itself. Any other is reset, so that the member stops working for it.
         answer.futureResult.whenComplete { _ in
             timer.cancel()
             opened.whenSuccess { $0.close(promise: nil) }

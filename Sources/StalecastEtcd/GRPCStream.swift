@@ -65,6 +65,7 @@ final class GRPCStream: ChannelInboundHandler {
     }
 
     private func takeMessages(_ context: ChannelHandlerContext) {
+        // Five bytes stand before each message: a flag for compression, which no call here asks for, and the length.
         while !hasEnded, let flag = buffer.getInteger(at: buffer.readerIndex, as: UInt8.self),
             let count = buffer.getInteger(at: buffer.readerIndex + 1, as: UInt32.self)
         {

@@ -129,6 +129,7 @@ package struct Assignments: Sendable {
     private mutating func next(_ name: String, _ isCalm: Bool) -> Action? {
         switch phases[name] {
         case .held(let token, _):
+            // The lease ended at the store before it ended here: the record is gone, or another node's.
             guard records[name]?.token == token else {
                 phases[name] = nil
                 return .lost(name)

@@ -92,6 +92,7 @@ package actor Informer {
     private func apply(_ page: RecordPage, of names: some Collection<RecordName>) {
         highest = max(highest, page.revision)
         let found = Dictionary(page.records.map { ($0.name, $0) }) { $1 }
+        // A page that is older than a change made here says nothing about that record.
         for name in names where ownChanges[name] ?? 0 <= page.revision {
             ownChanges[name] = nil
             set(name, found[name])

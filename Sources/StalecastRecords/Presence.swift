@@ -109,6 +109,7 @@ package final class Presence: Sendable {
                 return known
             }
         }
+        // The record went with the lease that has ended: it has to be written again.
         state.withLock { ($0.lease, $0.written) = (nil, nil) }
         let lease = try await records.grant(lifetime)
         state.withLock { ($0.lease, $0.renewed) = (lease, sent) }

@@ -84,6 +84,7 @@ package struct NumberFloors: Sendable, Hashable {
 
     /// Raises what is stored; never lowers it.
     func write(_ db: Database) throws {
+        // A row without a project holds the floor of all scopes.
         let rows = ofScopes.map { ($0.project.description, $0.namespace.description, $1) } + [("", "", ofAll)]
         for (project, namespace, number) in rows where number > 0 {
             try db.execute(

@@ -77,6 +77,7 @@ private struct Base64Letters: Sendable {
             bits -= 8
             bytes.append(UInt8(truncatingIfNeeded: buffer >> bits))
         }
+        // A letter alone is no byte, and bits that are left must be zero (RFC 4648 §3.5): bytes have one spelling.
         return bits < 6 && buffer & ((1 << bits) - 1) == 0 ? bytes : nil
     }
 }

@@ -93,6 +93,7 @@ package struct ContentReading: Sendable, Hashable {
             let type = EventReader.mediaType(contentType)
             if EventReader.isJSON(type) { return true }
             if type.contains("yaml") { return false }
+            // Blanks and a byte order mark may stand before the document.
             let first = body.drop { $0 <= 0x20 || [0xEF, 0xBB, 0xBF].contains($0) }.first
             return first == UInt8(ascii: "{") || first == UInt8(ascii: "[")
         }

@@ -93,6 +93,7 @@ package final class InvalidationStream: Sendable {
             group.addTask { await self.access.engine.stream(request) { self.received($0, $1) } }
             group.addTask { await self.watchSilence() }
             var ended: OutboundOutcome?
+            // The first to end says how the connection ended; the other ends because of it.
             for await outcome in group {
                 ended = ended ?? outcome
                 group.cancelAll()

@@ -56,6 +56,7 @@ package final class HTTPSource: TemplateSource {
     private func take(document answer: OriginAccess.Answer) throws(OriginProblem) -> OriginPoll {
         let validators = Validators(headers: answer.headers)
         let digest = Array(SHA256.hash(data: answer.body))
+        // An origin that ignores validators, or renews them, answers with the whole document each time.
         if state.withLock({ $0.digest == digest }) {
             state.withLock { $0.validators = validators }
             return try repeatLast()

@@ -107,6 +107,7 @@ extension Evaluation {
         }
     }
 
+    /// Text of the context for `element`, made once however many tests ask for it.
     private mutating func exactText(of element: ConditionExpression.TextElement) -> ExactText? {
         if let known = exactTexts[element] { return known }
         let text = text(of: element).map { ExactText($0) }
