@@ -24,19 +24,15 @@ package struct EdgeTally: Sendable {
     package var publishToWritten = Histogram()
     package var fetches = FetchTally()
 
+    private static let counts: [any WritableKeyPath<Self, Int> & Sendable] = [
+        \.coalesced, \.accepted, \.handedOver, \.takenOver, \.heartbeats, \.echoes, \.streams, \.polls, \.stalled,
+    ]
+
     package mutating func merge(_ other: EdgeTally) {
+        for count in Self.counts { self[keyPath: count] += other[keyPath: count] }
         deliveries.merge(other.deliveries, uniquingKeysWith: +)
-        coalesced += other.coalesced
         drops.merge(other.drops, uniquingKeysWith: +)
-        accepted += other.accepted
         refused.merge(other.refused, uniquingKeysWith: +)
-        handedOver += other.handedOver
-        takenOver += other.takenOver
-        heartbeats += other.heartbeats
-        echoes += other.echoes
-        streams += other.streams
-        polls += other.polls
-        stalled += other.stalled
         publishToWritten.merge(other.publishToWritten)
         fetches.merge(other.fetches)
     }

@@ -53,24 +53,29 @@ final class Front: Sendable {
             isTLS: tls != nil, isReturned: given.tls != nil, engine: engine)
         let returning = given.tls.map(ReturningTLS.init)
         // On the loop, so that nothing is read from the socket between the channel's beginning and what is passed on.
-        shard.loop.execute { [tls, logger] in
-            ClientBootstrap(group: shard.loop)
-                .channelOption(.allowRemoteHalfClosure, value: true)
-                .channelOption(.writeBufferWaterMark, value: .init(low: 1, high: 1))
-                .channelInitializer { channel in
-                    channel.eventLoop.makeCompletedFuture { try Self.fill(channel, shard, peer, tls, returning) }
+        shard.loop.execute { [self] in connect(given.fd, shard, peer, tls, returning, input: given.input) }
+    }
+
+    private func connect(
+        _ fd: Int32, _ shard: FrontShard, _ peer: FrontPeer, _ tls: TLSServer?, _ returning: ReturningTLS? = nil,
+        input: [UInt8] = []
+    ) {
+        ClientBootstrap(group: shard.loop)
+            .channelOption(.allowRemoteHalfClosure, value: true)
+            .channelOption(.writeBufferWaterMark, value: .init(low: 1, high: 1))
+            .channelInitializer { channel in
+                channel.eventLoop.makeCompletedFuture { try Self.fill(channel, shard, peer, tls, returning) }
+            }
+            .withConnectedSocket(fd)
+            .whenComplete { [logger] result in
+                switch result {
+                case .success(let channel): Self.pass(input, to: channel)
+                case .failure(let error):
+                    // The first of the two counts it out: the connection may have been made already.
+                    peer.release()
+                    logger.debug("connection lost at hand-over", metadata: ["error": "\(error)"])
                 }
-                .withConnectedSocket(given.fd)
-                .whenComplete { result in
-                    switch result {
-                    case .success(let channel): Self.pass(given.input, to: channel)
-                    case .failure(let error):
-                        // The first of the two counts it out: the connection may have been made already.
-                        peer.release()
-                        logger.debug("connection lost at hand-over", metadata: ["error": "\(error)"])
-                    }
-                }
-        }
+            }
     }
 
     /// Passes on what the engine has read. A channel reads nothing before its loop's next look at the sockets, so this
@@ -85,17 +90,9 @@ final class Front: Sendable {
 
     /// Takes the other end of a fetch of our own.
     func adoptCanary(_ fd: Int32) {
-        let shard = nextShard
         let peer = FrontPeer(
             address: 0, proxy: nil, isRefused: false, ledger: ledger, fd: nil, engine: nil, isCanary: true)
-        ClientBootstrap(group: shard.loop)
-            .channelInitializer { channel in
-                channel.eventLoop.makeCompletedFuture { try Self.fill(channel, shard, peer, nil) }
-            }
-            .withConnectedSocket(fd)
-            .whenFailure { [logger] error in
-                logger.debug("canary lost", metadata: ["error": "\(error)"])
-            }
+        connect(fd, nextShard, peer, nil)
     }
 
     /// Closes soon a connection that has asked nothing for ``ConnectionCaps/silence``. Any thread.

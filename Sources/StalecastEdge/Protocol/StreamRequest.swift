@@ -115,15 +115,13 @@ extension StreamRequest {
     package init(
         kind: Kind, query: some Collection<UInt8>, headers: StreamHeaders, maxTopics: Int
     ) throws(GoogleError) {
-        var topics: [TopicName] = []
-        var named = 0
-        var resume = ResumePoint()
-        var waitMs: Int?
-        var round: Int64?
-        var (project, namespace): (String?, String?)
-        var (client, app, sdk, active) = (headers.client, "", "", VersionNumber?.none)
-        var credentials = headers.credentials
+        self.init(
+            kind: kind, topics: [], credentials: headers.credentials, resume: ResumePoint(),
+            isHTTP11: headers.isHTTP11, keepAlive: headers.keepAlive, origin: headers.origin,
+            wantsNotModified: headers.ifNoneMatch != nil, forwarded: headers.forwarded)
         (credentials.queryKey, credentials.ticket) = (nil, nil)
+        var (named, round) = (0, Int64?.none)
+        var (id, app, sdk, active) = (headers.client, "", "", VersionNumber?.none)
         var rest = query[...]
         while !rest.isEmpty {
             let end = rest.firstIndex(of: UInt8(ascii: "&")) ?? rest.endIndex
@@ -143,7 +141,7 @@ extension StreamRequest {
                 credentials.ticket = value
             case "last_event_id", "lastEventId", "cursor": resume.cursor = value.isEmpty ? nil : value
             case "have": resume.have = try Self.version(value, "have")
-            case "client": client = headers.client ?? value
+            case "client": id = headers.client ?? value
             case "app": app = value
             case "sdk": sdk = value
             case "active": active = try Self.version(value, "active")
@@ -161,11 +159,7 @@ extension StreamRequest {
         if resume.cursor == nil, kind == .poll, round == nil, let tag = headers.ifNoneMatch {
             resume.cursor = Self.unquoted(tag)
         }
-        self.init(
-            kind: kind, topics: topics, project: project, namespace: namespace, credentials: credentials,
-            client: try Self.identity(client, app, sdk, active), resume: resume, waitMs: waitMs,
-            isHTTP11: headers.isHTTP11, keepAlive: headers.keepAlive,
-            origin: headers.origin, wantsNotModified: headers.ifNoneMatch != nil, forwarded: headers.forwarded)
+        client = try Self.identity(id, app, sdk, active)
         if let round { try share(round, isOwn: headers.lastEventID != nil || credentials.queryKey != nil) }
     }
 
