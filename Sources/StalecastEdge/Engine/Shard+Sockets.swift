@@ -51,8 +51,6 @@ extension Shard {
     }
 
     /// Sends the head of a fetch's answer, its end and its body: in plain by one system call.
-    ///
-    /// - Returns: as above.
     func put(_ bytes: FetchBytes, ending: [UInt8], on slot: UnsafeMutablePointer<StreamSlot>) -> Int {
         bytes.head.withUnsafeReadableBytes { head in
             ending.withUnsafeBytes { ending in

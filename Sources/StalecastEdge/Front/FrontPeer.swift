@@ -61,8 +61,6 @@ final class FrontPeer: @unchecked Sendable {
 
     /// Hands a connection over TLS to the engine once its answer was written, at most once. A plain one comes from the
     /// engine, which did not recognise what it asks.
-    ///
-    /// - Returns: as ``promote(_:from:)``.
     func promoteIdle(from connection: HTTPConnection) -> Bool {
         isTLS && !isReturned && connection.isWritable && promote(nil, from: connection)
     }

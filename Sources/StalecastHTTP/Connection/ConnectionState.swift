@@ -144,9 +144,7 @@ package struct ConnectionState: Sendable {
         return nil
     }
 
-    /// The parser has a piece of the body.
-    ///
-    /// - Returns: what to answer instead of reading on; nil when all is well.
+    /// The parser has a piece of the body. Returns as ``received(_:bodyLimit:at:)`` does.
     package mutating func receivedBody(_ count: Int) -> GoogleError? {
         guard case .body(let before, let limit, let began) = phase else { return .notHTTP }
         let received = before + count
@@ -159,9 +157,7 @@ package struct ConnectionState: Sendable {
         return nil
     }
 
-    /// The parser has a whole request.
-    ///
-    /// - Returns: what to answer instead of serving it; nil when it is to be served.
+    /// The parser has a whole request, which is to be served where nil is returned.
     package mutating func receivedEnd() -> GoogleError? {
         guard case .body = phase, frame.isComplete else { return .notHTTP }
         phase = .serving
@@ -273,9 +269,6 @@ package struct ConnectionState: Sendable {
         return .nothing
     }
 
-    /// Some time passed.
-    ///
-    /// - Parameter unwritten: as above.
     package mutating func tick(at now: UInt64, unwritten: Int) -> End {
         guard let due = deadline, due.at <= now else { return .nothing }
         deadline = nil

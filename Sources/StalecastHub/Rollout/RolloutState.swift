@@ -69,9 +69,6 @@ struct RolloutState {
         rollouts.gather(&table.entries, in: scope, names)
     }
 
-    /// Notes how far a version is on a loop's streams.
-    ///
-    /// - Parameter streamCounts: nil for a loop without streams; ignored when the loop has counted this version before.
     mutating func note(
         _ streamCounts: StreamCounts?, of loop: Int, in scope: Scope, _ sequence: CommitSequence, at now: UInt64
     ) {
@@ -111,9 +108,6 @@ struct RolloutState {
         rollouts.move(&table.entries[place], to: topics, in: scope, by: version, weight: table.weight, at: now)
     }
 
-    /// A stream or a held poll of a client ended.
-    ///
-    /// - Parameter untold: sequence of the first version that it was not told of; nil where it was told of all.
     mutating func left(_ key: UInt64, isPoll: Bool, untold: CommitSequence?, at now: UInt64) {
         gather()
         guard let place = table.place(of: key) else { return }
@@ -202,15 +196,12 @@ struct RolloutState {
         }
     }
 
-    /// A fetch was refused for no fault of the client's.
     mutating func refused(_ scope: Scope, status: Int, at now: UInt64) {
         rollouts.refused(scope)
         loads[scope]?.refused(status: status, at: now)
     }
 
-    /// A client's own word, of one that is connected or was seen within the hour.
-    ///
-    /// - Returns: whether it was believed.
+    /// - Returns: whether the client's word was believed.
     mutating func claimed(
         _ key: UInt64, _ scope: Scope, _ claim: ClientReport, address: (key: UInt64, isLimited: Bool), at now: UInt64
     ) -> Bool {
@@ -337,7 +328,6 @@ struct RolloutState {
         }
     }
 
-    /// Notes what the row in the store says of a version.
     mutating func note(_ record: VersionRollout.Record, of index: Int, in scope: Scope) {
         rollouts.note(record, of: index, in: scope)
     }

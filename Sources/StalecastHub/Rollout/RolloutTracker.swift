@@ -136,8 +136,6 @@ package final class RolloutTracker: Sendable {
     }
 
     /// A client reports. It counts where a client of that id is connected or was seen within the hour.
-    ///
-    /// - Throws: ``ClientReport/Refusal`` where it does not count.
     package func claimed(
         _ client: ClientIdentity, _ scope: Scope, _ claim: ClientReport, address: Address
     ) throws(ClientReport.Refusal) {

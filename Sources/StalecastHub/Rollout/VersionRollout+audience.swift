@@ -54,9 +54,6 @@ extension VersionRollout {
         entry.gone &= ~bit
     }
 
-    /// Counts again in a sample that became smaller.
-    ///
-    /// - Parameter entries: all of the version's scope.
     mutating func recount(_ entries: [ClientTable.Entry]) {
         clients = RolloutStatus.Clients()
         identifiedStreams /= 2
