@@ -243,6 +243,10 @@ extension StreamRequest {
     }
 
     private static func decode(_ bytes: some Collection<UInt8>) throws(GoogleError) -> String {
+        // Specialised here: the decoder of another module is generic, and asked for each value of each request.
+        if bytes.allSatisfy({ $0 < 0x80 && $0 != UInt8(ascii: "%") && $0 != UInt8(ascii: "+") }) {
+            return String(decoding: bytes, as: UTF8.self)
+        }
         guard let text = PercentEncoding.decode(bytes: bytes, plusIsBlank: true) else {
             throw .invalidArgument("a % in the query must be followed by two hexadecimal digits, and make UTF-8")
         }
