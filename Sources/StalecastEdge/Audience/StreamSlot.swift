@@ -21,7 +21,6 @@ package struct StreamSlot {
     var generation: UInt32 = 0
     /// The only topic, or ``several``, or ``none``.
     var topic: Int32 = Self.none
-    /// Place in the topic's member list.
     var position: Int32 = 0
     var timer = TimerWheel.Entry()
     var times = Times()
@@ -79,7 +78,6 @@ package struct StreamSlot {
 
     /// A stream that takes messages.
     var isStream: Bool { phase == .direct || phase == .stream }
-    /// A stream or a held poll.
     var isSubscriber: Bool { isStream || phase == .poll }
     var isPlain: Bool { if case .plain = cover { true } else { false } }
     /// See ``TLSSession/isAhead``.
@@ -90,7 +88,6 @@ package struct StreamSlot {
     /// Whether a live message is one record: over TLS, chunked, and nothing is pending.
     var isSealed: Bool { request.isHTTP11 && !hasBacklog && !isPlain && request.kind != .pings }
 
-    /// Dialect in which the slot's stream is written.
     var dialect: StreamDialect { StreamDialect(isHTTP11: request.isHTTP11, kind: request.kind) }
 
     static let none: Int32 = -1
@@ -114,7 +111,6 @@ package struct StreamSlot {
         case direct
         /// Any other stream: HTTP/1.0, over TLS, or with a backlog.
         case stream
-        /// A held long-poll.
         case poll
         /// An answer to a poll or a fetch that did not fit into the socket at once.
         case answering

@@ -5,7 +5,6 @@ package typealias Tick = UInt32
 ///
 /// Entries further away than one turn stay in their list and are passed over until their tick comes.
 struct TimerWheel {
-    /// A slot's place in the wheel.
     struct Entry {
         var next: Int32 = -1
         var previous: Int32 = -1

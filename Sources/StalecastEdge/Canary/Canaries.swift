@@ -12,7 +12,6 @@ import Synchronization
 /// ends of its sockets are made here: no other client can come in through them. So TLS and the network are not
 /// measured.
 package final class Canaries: Sendable {
-    /// Facts that it saw of the newest version.
     package struct Observation: Sendable, Hashable {
         package let version: VersionNumber
         /// Seconds from the announcement until the message was there, and until the answer of the fetch was; nil while
@@ -134,7 +133,6 @@ package final class Canaries: Sendable {
         loop.scheduleTask(in: .nanoseconds(Int64(wait))) { [self] in fetch(scope) }
     }
 
-    /// Fetches the newest version that was received.
     private func fetch(_ scope: Scope) {
         let began = stalecast_monotonic_ns()
         let version = state.withLock { state in

@@ -18,7 +18,6 @@ package enum FlagContext {
     }
 }
 
-/// The members of a context.
 package protocol FlagMembers: FetchMembers {
     /// Members that are no ``FetchField``.
     var signals: [String: String] { get }

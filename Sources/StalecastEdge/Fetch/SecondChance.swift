@@ -26,7 +26,6 @@ struct SecondChance<Key: Hashable, Value> {
         return entries.values[index].value
     }
 
-    /// Keeps the value of a key that has none.
     mutating func keep(_ value: Value, of key: Key) {
         entries[key] = Entry(value: value)
         order.append(key)

@@ -6,7 +6,6 @@ package import StalecastWire
 /// The newest version of every scope as `:fetch` serves it. A version is put in before it is announced, so that who
 /// hears of it can fetch it.
 package final class ServedTemplates: Sendable {
-    /// A configured project.
     package struct Project: Sendable {
         package let id: ProjectID
         package let number: UInt64

@@ -32,7 +32,6 @@ final class Front: Sendable {
         }
     }
 
-    /// The shards in turn.
     private var nextShard: FrontShard { shards[next.wrappingAdd(1, ordering: .relaxed).oldValue % shards.count] }
 
     private var ledger: AddressLedger { context.ledger }
@@ -236,14 +235,12 @@ final class Front: Sendable {
         for shard in shards { shard.loop.execute { shard.drain(over: milliseconds) } }
     }
 
-    /// Closes what is left and ends the threads.
     func stop() async throws {
         hasStopped.withLock { $0 = true }
         for shard in shards { try await shard.loop.submit { shard.closeAll() }.get() }
         try await group.shutdownGracefully()
     }
 
-    /// Connections of any kind that the Front holds.
     func connectionCount() async -> Int {
         await answers { $0.http.count }.reduce(0, +)
     }

@@ -330,7 +330,6 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
         connection.ended(keepAlive: keepAlive)
     }
 
-    /// Ends the connection when everything written so far has left.
     func closeWhenWritten() {
         connection.finish()
     }

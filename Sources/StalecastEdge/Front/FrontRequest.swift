@@ -18,11 +18,9 @@ package struct FrontRequest: Sendable {
     var unverified: Int?
     /// Its cursor is ahead of everything there is, and was waited for.
     var isAwaited = false
-    /// Question that the user's backend was asked.
     var question: SecretDigest?
     /// Value of ``SessionCookie``, where it counts.
     var cookie: String?
-    /// Certificate that the client showed in the handshake.
     var certificate: ClientCertificate?
     /// The peer's key in ``AddressLedger``.
     var address = AddressLedger.unknown
@@ -45,7 +43,6 @@ package struct FrontRequest: Sendable {
     }
     /// Path for the log: without keys and contexts.
     var loggedPath: String { LaunchDarklyPath(path)?.stem ?? String(path) }
-    /// Whether the path is one of OpenFeature's protocol.
     private var isOfFlags: Bool {
         path.hasPrefix("/ofrep/") || path.hasPrefix("/v1/projects/") && path.contains("/ofrep/v1/")
     }
@@ -89,17 +86,14 @@ package struct FrontRequest: Sendable {
     }
 }
 
-/// Outcome of a request in the Front.
 enum FrontOutcome {
     case respond(FrontResponse)
     /// An answer to `:fetch` whose bytes are shared.
     case fetched(FetchAnswer)
     case subscribe(StreamRequest)
-    /// A client says how far it is.
     case claim(ClientIdentity, Scope, ClientReport)
 }
 
-/// A finished answer of the Front.
 struct FrontResponse {
     var status = 200
     var type = "application/json"

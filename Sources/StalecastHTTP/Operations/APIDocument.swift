@@ -10,7 +10,6 @@ package struct APIDocument: Sendable {
     package var operations: [APIOperation]
     /// JSON Schemas by name, for `$ref`.
     package var schemas: JSONObject
-    /// Errors that any operation can answer with.
     package var commonErrors: [Int]
 
     package init(

@@ -42,7 +42,6 @@ package struct APIOperation: Hashable, Sendable {
     }
 }
 
-/// A parameter in the query or a header.
 package struct APIParameter: Hashable, Sendable {
     package enum Place: String, Sendable { case query, header, path }
 
