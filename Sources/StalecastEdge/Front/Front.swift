@@ -89,9 +89,7 @@ final class Front: Sendable {
 
     /// Takes the other end of a fetch of our own.
     func adoptCanary(_ fd: Int32) {
-        let peer = FrontPeer(
-            address: 0, proxy: nil, isRefused: false, ledger: ledger, fd: nil, engine: nil, isCanary: true)
-        connect(fd, nextShard, peer, nil)
+        connect(fd, nextShard, FrontPeer(address: 0, ledger: ledger, isCanary: true), nil)
     }
 
     /// Closes soon a connection that has asked nothing for ``ConnectionCaps/silence``. Any thread.
@@ -176,7 +174,7 @@ final class Front: Sendable {
             shard.audience.tally.refused[cap, default: 0] += 1
         }
         let peer = FrontPeer(
-            address: address, proxy: proxy, isRefused: admission != .admitted, ledger: ledger, fd: nil, engine: nil)
+            address: address, proxy: proxy, isRefused: admission != .admitted, ledger: ledger)
         try Self.fill(channel, shard, peer, tls)
     }
 
@@ -209,8 +207,7 @@ final class Front: Sendable {
         let address = carrier.proxy == nil ? carrier.address : AddressLedger.unknown
         let admission = carrier.ledger.enter(address, caps: shard.settings.caps)
         let peer = FrontPeer(
-            address: address, proxy: carrier.proxy, isRefused: admission != .admitted, ledger: carrier.ledger, fd: nil,
-            engine: nil)
+            address: address, proxy: carrier.proxy, isRefused: admission != .admitted, ledger: carrier.ledger)
         return Reception(
             connection: { FrontConnection(shard: shard, peer: peer, connection: $0) }, gone: { peer.release() })
     }

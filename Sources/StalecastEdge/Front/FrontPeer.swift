@@ -26,8 +26,8 @@ final class FrontPeer: @unchecked Sendable {
     private var isReleased = false
 
     init(
-        address: UInt64, proxy: IPAddress?, isRefused: Bool, ledger: AddressLedger, fd: Int32?, isTLS: Bool = false,
-        isReturned: Bool = false, engine: StreamEngine?, isCanary: Bool = false
+        address: UInt64, proxy: IPAddress? = nil, isRefused: Bool = false, ledger: AddressLedger, fd: Int32? = nil,
+        isTLS: Bool = false, isReturned: Bool = false, engine: StreamEngine? = nil, isCanary: Bool = false
     ) {
         (self.address, self.proxy, self.isRefused, self.ledger, self.fd) = (address, proxy, isRefused, ledger, fd)
         (self.isTLS, self.isReturned, self.engine, self.isCanary) = (isTLS, isReturned, engine, isCanary)

@@ -142,17 +142,16 @@ extension EdgeOperations {
     private static let resume: [APIParameter] = [
         topic, project, namespace, key,
         .query("cursor", "Where the client stands: the last `id` or `cursor` it received."),
-        .query(
-            "have", "The version the client holds, when it has no cursor.",
-            schema: ["type": "integer", "minimum": 0, "maximum": .int(VersionNumber.max.rawValue)]),
+        .query("have", "The version the client holds, when it has no cursor.", schema: version(from: 0)),
         .header("Last-Event-ID", "As `cursor`; wins over it."),
         .query("client", "The client's id, so that it is counted.", schema: clientID),
         .header("X-Stalecast-Client", "As `client`; wins over it.", schema: clientID),
         .query("app", "What the client is."), .query("sdk", "What it speaks with."),
-        .query(
-            "active", "The version it runs.",
-            schema: ["type": "integer", "minimum": 0, "maximum": .int(VersionNumber.max.rawValue)]),
+        .query("active", "The version it runs.", schema: version(from: 0)),
     ]
+    private static func version(from least: Int) -> JSONValue {
+        ["type": "integer", "minimum": .int(least), "maximum": .int(VersionNumber.max.rawValue)]
+    }
     static let clientID: JSONValue = ["type": "string", "pattern": "^[A-Za-z0-9._~:@-]{1,128}$"]
 }
 
@@ -185,10 +184,7 @@ extension EdgeOperations {
             summary: "The default values of one version, which a cache may keep for ever",
             parameters: [
                 key,
-                .query(
-                    "version", "The version that a message named.",
-                    schema: ["type": "integer", "minimum": 1, "maximum": .int(VersionNumber.max.rawValue)],
-                    isRequired: true),
+                .query("version", "The version that a message named.", schema: version(from: 1), isRequired: true),
             ], answers: [.json("The values", .schema("FetchAnswer"))], errors: errors
         ) { router, request, names throws(GoogleError) in
             .respond(try router.config(names["project"], names["namespace"], request))
