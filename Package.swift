@@ -355,7 +355,8 @@ let package = Package(
             dependencies: [
                 "StalecastTestSupport",
                 "StalecastAccess", "StalecastControl", "StalecastDaemon", "StalecastEdge", "StalecastEtcd",
-                "StalecastHub", "StalecastOutbound", "StalecastStore", "StalecastTemplate", "StalecastWire",
+                "StalecastHTTP", "StalecastHub", "StalecastOutbound", "StalecastStore", "StalecastTemplate",
+                "StalecastWire",
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Yams", package: "Yams"),
             ],

@@ -13,7 +13,7 @@ extension Configuration {
         settings.access = EdgeAccess(auth.mode, authorizer)
         settings.caps.connections = maxEdgeConnections(budget.edge(under: stalecast_raise_descriptor_limit()))
         settings.apiKeys = edge.apiKeys.map(\.text)
-        settings.hosts = edgeHosts
+        settings.connections.hosts = edgeHosts
         return settings
     }
 

@@ -4,14 +4,8 @@ package import StalecastHTTP
 package struct EdgeSettings: Sendable, Equatable {
     package var times = SubscriberTimes()
     package var caps = ConnectionCaps()
-    /// A client that takes nothing for so long with data pending is closed. Default 10 s.
-    package var writeStallLimit: Duration = .seconds(10)
-    /// A connection must send a complete request head within this time. Default 10 s.
-    package var headerTimeout: Duration = .seconds(10)
-    /// A kept-alive connection may be silent for so long between requests. Default 60 s.
-    package var idleTimeout: Duration = .seconds(60)
-    /// Largest request head in bytes. Default 16 KiB.
-    package var maxHeadBytes = 16_384
+    /// Limits of one connection. A body has the time of a head; default of the write-stall limit: 10 s.
+    package var connections = ConnectionLimits() { didSet { connections.bodyTimeout = connections.headTimeout } }
     /// Largest request body in bytes. Default 64 KiB.
     package var maxBodyBytes = 65_536
     /// Topics one stream or poll may name. Default 64.
@@ -29,20 +23,9 @@ package struct EdgeSettings: Sendable, Equatable {
     /// Proxies that may name their client. Default: none.
     package var proxies = TrustedProxies()
 
-    /// The names under which Edge may be asked for, beside addresses and `localhost`. Default any.
-    package var hosts = HostRule.any
-
-    package init() {}
-
-    var connections: ConnectionLimits {
-        var limits = ConnectionLimits()
-        limits.maxHeadBytes = maxHeadBytes
-        limits.headTimeout = headerTimeout
-        limits.bodyTimeout = headerTimeout
-        limits.idleTimeout = idleTimeout
-        limits.writeStallLimit = writeStallLimit
-        limits.hosts = hosts
-        return limits
+    package init() {
+        connections.writeStallLimit = .seconds(10)
+        connections.bodyTimeout = connections.headTimeout
     }
 }
 

@@ -3,6 +3,7 @@ import Logging
 import StalecastControl
 import StalecastDaemon
 import StalecastEdge
+import StalecastHTTP
 import Testing
 
 @Suite struct ConfigurationLoaderTests {
@@ -30,7 +31,7 @@ import Testing
         #expect(configuration.edge.listen == ListenAddress(host: "::1", port: 0))
         #expect(!configuration.edge.streamEngine)
         #expect(configuration.edge.settings.times.heartbeat == .milliseconds(500))
-        #expect(configuration.edge.settings.maxHeadBytes == 8192)
+        #expect(configuration.edge.settings.connections.maxHeadBytes == 8192)
         #expect(configuration.edge.settings.allowedOrigins == ["https://app.example.com", "http://[::1]:3000"])
         #expect(configuration.edge.settings.times.pollMaxWait == .seconds(120))
         #expect(configuration.control.staleETagStatus == .conflict)

@@ -148,7 +148,7 @@ import Testing
     }
 
     @Test func aBodyThatDoesNotComeIsRefusedInTime() async throws {
-        try await with({ $0.headerTimeout = .milliseconds(200) }) { live in
+        try await with({ $0.connections.headTimeout = .milliseconds(200) }) { live in
             let client = live.client()
             client.send(String(request().dropLast(20)))
             #expect(try client.readToEnd().hasPrefix("HTTP/1.1 408 "))
@@ -231,7 +231,8 @@ import Testing
     /// One segment brings two requests and the end, and the socket reports it once.
     @Test func theEndThatComesWithRecordsIsSeenAfterThem() async throws {
         let server = try TLSServer(.development())
-        try await LiveEdge.with(engine: true, tls: server, threads: 1, { $0.idleTimeout = .seconds(600) }) { live in
+        try await LiveEdge.with(engine: true, tls: server, threads: 1, { $0.connections.idleTimeout = .seconds(600) }) {
+            live in
             live.served.install(.of(["a": "x"]), .fetchable(1))
             let client = live.client()
             client.send(request())
@@ -250,7 +251,8 @@ import Testing
     /// waits for the socket in between.
     @Test(arguments: [10, 300_000]) func requestsBehindAHeldPollAreAllAnswered(size: Int) async throws {
         let server = try TLSServer(.development())
-        try await LiveEdge.with(engine: true, tls: server, threads: 1, { $0.idleTimeout = .seconds(600) }) { live in
+        try await LiveEdge.with(engine: true, tls: server, threads: 1, { $0.connections.idleTimeout = .seconds(600) }) {
+            live in
             live.served.install(.of(["a": String(repeating: "x", count: size)]), .fetchable(1))
             let client = live.client(receiveBuffer: 4096)
             let tls = try #require(client.tls)

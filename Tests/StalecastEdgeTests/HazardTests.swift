@@ -1,5 +1,6 @@
 import Glibc
 import StalecastEdge
+import StalecastHTTP
 import StalecastHub
 import StalecastWire
 import Testing
@@ -66,7 +67,8 @@ import Testing
 
     @Test(arguments: [true, false])
     func aStalledReaderIsClosedAtTheLimitAndResumesWithoutLoss(engine: Bool) async throws {
-        try await LiveEdge.with(engine: engine, threads: 1, { $0.writeStallLimit = .milliseconds(400) }) { live in
+        try await LiveEdge.with(engine: engine, threads: 1, { $0.connections.writeStallLimit = .milliseconds(400) }) {
+            live in
             let client = try live.stream(receiveBuffer: 2048)
             let healthy = try live.stream()
             try live.publish(400, readBy: healthy)
@@ -135,7 +137,7 @@ import Testing
 
     @Test(arguments: [true, false])
     func aSlowHeadIsClosedAtTheDeadline(engine: Bool) async throws {
-        try await LiveEdge.with(engine: engine, { $0.headerTimeout = .milliseconds(400) }) { live in
+        try await LiveEdge.with(engine: engine, { $0.connections.headTimeout = .milliseconds(400) }) { live in
             let silent = RawClient(port: live.port)
             let slow = RawClient(port: live.port)
             slow.send("GET /v1/events?topic=PUSH_RC HTTP/1.1\r\nHost: x\r\n")
@@ -252,7 +254,7 @@ extension LiveEdge {
 
     @Test(arguments: [true, false])
     func pipelinedRequestsWhoseAnswersNobodyReadsAreNotServedForEver(engine: Bool) async throws {
-        try await LiveEdge.with(engine: engine, { $0.writeStallLimit = .milliseconds(500) }) { live in
+        try await LiveEdge.with(engine: engine, { $0.connections.writeStallLimit = .milliseconds(500) }) { live in
             let client = RawClient(port: live.port, receiveBuffer: 2048)
             let request = "GET /v1/state?topic=PUSH_RC HTTP/1.1\r\nHost: x\r\n\r\n"
             client.sendSome(String(repeating: request, count: 20_000))

@@ -31,7 +31,7 @@ final class LiveEdge: Sendable {
     ) async throws {
         var settings = EdgeSettings()
         // On a busy machine a test may be slower than a client is allowed to be.
-        (settings.headerTimeout, settings.writeStallLimit) = (.seconds(600), .seconds(600))
+        (settings.connections.headTimeout, settings.connections.writeStallLimit) = (.seconds(600), .seconds(600))
         change(&settings)
         let live = try await LiveEdge(
             engine: engine, tls: tls, threads: threads, manyTopics: manyTopics, severalProjects: severalProjects,

@@ -169,11 +169,11 @@ import Testing
 
     /// `TCP_USER_TIMEOUT` cut readers that the new limit allows.
     @Test func aReloadedWriteStallLimitHoldsForTheKernelToo() async throws {
-        try await LiveEdge.with(engine: true, threads: 1, { $0.writeStallLimit = .seconds(15) }) { live in
+        try await LiveEdge.with(engine: true, threads: 1, { $0.connections.writeStallLimit = .seconds(15) }) { live in
             let before = try live.stream()
             #expect(before.serverUserTimeoutMs == 30_000)
             var settings = EdgeSettings()
-            settings.writeStallLimit = .seconds(120)
+            settings.connections.writeStallLimit = .seconds(120)
             live.edge.apply(settings)
             try await live.wait { _ in before.serverUserTimeoutMs == 135_000 }
             let after = try live.stream()

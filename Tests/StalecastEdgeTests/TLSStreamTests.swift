@@ -84,7 +84,7 @@ import Testing
     }
 
     @Test func aStalledReaderIsClosedAtTheLimitInTheMiddleOfARecord() async throws {
-        try await with({ $0.writeStallLimit = .milliseconds(400) }) { live in
+        try await with({ $0.connections.writeStallLimit = .milliseconds(400) }) { live in
             let client = try live.stream(receiveBuffer: 2048)
             try live.publish(400, readBy: try live.stream())
             try await live.wait { $0.drops[.writeStall] == 1 && $0.streams <= 1 }

@@ -34,16 +34,19 @@ extension ConfigurationOption {
             "edge.streamLifetime", \.edge.settings.times.streamLifetime, .duration(.seconds(1)...hours(24)), .live,
             "The longest a stream lives, + or - 20 %; its client then reconnects and resumes."),
         ConfigurationOption(
-            "edge.writeStallLimit", \.edge.settings.writeStallLimit, .duration(.milliseconds(100)...minutes(10)), .live,
+            "edge.writeStallLimit", \.edge.settings.connections.writeStallLimit,
+            .duration(.milliseconds(100)...minutes(10)), .live,
             "How long a subscriber may read nothing while bytes wait for it, before it is closed."),
         ConfigurationOption(
-            "edge.headerTimeout", \.edge.settings.headerTimeout, .duration(.milliseconds(100)...minutes(5)), .restart,
+            "edge.headerTimeout", \.edge.settings.connections.headTimeout, .duration(.milliseconds(100)...minutes(5)),
+            .restart,
             "How long a request head may take to arrive."),
         ConfigurationOption(
-            "edge.idleTimeout", \.edge.settings.idleTimeout, .duration(.milliseconds(100)...hours(1)), .restart,
+            "edge.idleTimeout", \.edge.settings.connections.idleTimeout, .duration(.milliseconds(100)...hours(1)),
+            .restart,
             "How long a keep-alive connection may wait for its next request."),
         ConfigurationOption(
-            "edge.maxHeadBytes", \.edge.settings.maxHeadBytes, .size(1024...65_536), .restart,
+            "edge.maxHeadBytes", \.edge.settings.connections.maxHeadBytes, .size(1024...65_536), .restart,
             "The largest request head; a larger one is refused with 431."),
         ConfigurationOption(
             "edge.maxConnections", \.edge.settings.caps.connections,

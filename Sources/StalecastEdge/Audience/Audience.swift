@@ -170,7 +170,7 @@ package struct Audience {
     }
 
     func stallDeadline(_ backlog: Backlog) -> Tick {
-        backlog.progress + TimerWheel.ticks(settings.writeStallLimit.milliseconds)
+        backlog.progress + TimerWheel.ticks(settings.connections.writeStallLimit.milliseconds)
     }
 
     /// Begins a stream's timers.

@@ -14,7 +14,8 @@ extension Shard {
         let slot = slots[index]
         slot.pointee.input.waits = 0
         let bodyBytes = bytes.count - head.length
-        guard !awaitsCursors, !isDraining, head.length <= settings.maxHeadBytes, bodyBytes <= settings.maxBodyBytes,
+        guard !awaitsCursors, !isDraining, head.length <= settings.connections.maxHeadBytes,
+            bodyBytes <= settings.maxBodyBytes,
             let (scope, flags) = target(of: head, String(decoding: bytes[head.path], as: UTF8.self)[...])
         else { return giveToFront(index) }
         believe(index, head.forwarded)
@@ -107,7 +108,8 @@ extension Shard {
         if slot.pointee.input.waits == 1 {
             audience.wheel.remove(index, in: slots)
             audience.wheel.insert(
-                index, due: audience.wheel.now + TimerWheel.ticks(settings.headerTimeout.milliseconds), in: slots)
+                index, due: audience.wheel.now + TimerWheel.ticks(settings.connections.headTimeout.milliseconds),
+                in: slots)
         }
         return true
     }

@@ -52,7 +52,7 @@ extension Shard {
         let bytes = UnsafeBufferPointer(rebasing: input.buffer[0..<count])
         guard isTLS == !slot.pointee.isPlain, count < input.buffer.count,
             let found = Recogniser.find(
-                bytes, maxTopics: settings.maxTopicsPerStream, hosts: settings.hosts,
+                bytes, maxTopics: settings.maxTopicsPerStream, hosts: settings.connections.hosts,
                 field: isProxied(index) ? settings.proxies.field : nil)
         else { return giveToFront(index) }
         switch found {
@@ -66,7 +66,7 @@ extension Shard {
     private func serve(_ request: StreamRequest, _ index: Int32, _ count: Int, isCurrent: Bool, isLookedAt: Bool) {
         let slot = slots[index]
         var request = request
-        guard count <= settings.maxHeadBytes else { return giveToFront(index) }
+        guard count <= settings.connections.maxHeadBytes else { return giveToFront(index) }
         believe(index, request.forwarded)
         // The hook is asked with header fields that the recogniser does not read.
         if settings.access.isForHook(request.credentials) { return giveToFront(index) }
@@ -214,7 +214,7 @@ extension Shard {
 
     func awaitProgress(_ index: Int32) {
         audience.wheel.remove(index, in: slots)
-        let limit = TimerWheel.ticks(settings.writeStallLimit.milliseconds)
+        let limit = TimerWheel.ticks(settings.connections.writeStallLimit.milliseconds)
         audience.wheel.insert(index, due: audience.wheel.now + limit, in: slots)
     }
 
@@ -234,7 +234,7 @@ extension Shard {
         slot.pointee.phase = .head
         slot.pointee.origin = 0
         audience.wheel.insert(
-            index, due: audience.wheel.now + TimerWheel.ticks(settings.idleTimeout.milliseconds), in: slots)
+            index, due: audience.wheel.now + TimerWheel.ticks(settings.connections.idleTimeout.milliseconds), in: slots)
         // Records that were read before go first. They need no look at the socket, so `hasMore` stays for what is in it.
         if slot.pointee.isAhead { return readHeadLater(index) }
         guard slot.pointee.input.hasMore else {

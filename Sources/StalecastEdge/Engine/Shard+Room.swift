@@ -1,3 +1,4 @@
+import StalecastHTTP
 import StalecastWire
 
 /// Room at the cap of connections: silent connections must not keep clients out.
@@ -25,7 +26,7 @@ extension Shard {
         let slot = slots[index].pointee
         // The body of a fetch is on its way.
         guard slot.phase == .head, slot.input.waits == 0, slot.timer.due > 0 else { return false }
-        let limit = slot.times.deadline == 0 ? settings.headerTimeout : settings.idleTimeout
+        let limit = slot.times.deadline == 0 ? settings.connections.headTimeout : settings.connections.idleTimeout
         let silence = TimerWheel.ticks(settings.caps.silence.milliseconds)
         return slot.timer.due + silence <= audience.wheel.now + TimerWheel.ticks(limit.milliseconds)
     }

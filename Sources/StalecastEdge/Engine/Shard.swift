@@ -50,7 +50,7 @@ package final class Shard: Carrier, @unchecked Sendable {
         (self.context, self.handOver, self.makeRoomInFront) = (context, handOver, makeRoomInFront)
         gauges = LoopGauges("edge-\(number)")
         poller = try Poller(listener)
-        input = RequestInput(capacity: settings.maxHeadBytes + Recogniser.maxBodyBytes + 1)
+        input = RequestInput(capacity: settings.connections.maxHeadBytes + Recogniser.maxBodyBytes + 1)
         audience = Audience(context.hub.board, settings)
     }
 
@@ -289,7 +289,7 @@ package final class Shard: Carrier, @unchecked Sendable {
             audience.tally.refused[admission == .overTotal ? .capacity : .addressCapacity, default: 0] += 1
         }
         audience.wheel.insert(
-            index, due: audience.wheel.now + TimerWheel.ticks(settings.headerTimeout.milliseconds), in: slots)
+            index, due: audience.wheel.now + TimerWheel.ticks(settings.connections.headTimeout.milliseconds), in: slots)
     }
 
     /// Gives a descriptor a slot in phase `.head` and watches it; closes it when the kernel has no room for that.

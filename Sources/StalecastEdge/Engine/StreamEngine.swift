@@ -2,6 +2,7 @@ import StalecastWire
 import CLinux
 import Foundation
 import Logging
+import StalecastHTTP
 import Synchronization
 
 /// The stream engine: one shard and one thread per core, all listening on one address.
@@ -19,7 +20,7 @@ final class StreamEngine: Sendable {
     /// Unacknowledged data for so long means a dead peer (`TCP_USER_TIMEOUT`), in milliseconds: 30 s, or longer than
     /// the write-stall limit, because the kernel counts a peer that reads nothing as one that is dead.
     static func userTimeoutMs(_ settings: EdgeSettings) -> UInt32 {
-        UInt32(clamping: max(30_000, settings.writeStallLimit.milliseconds + 15_000))
+        UInt32(clamping: max(30_000, settings.connections.writeStallLimit.milliseconds + 15_000))
     }
 
     init(

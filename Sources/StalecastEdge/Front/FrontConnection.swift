@@ -160,8 +160,8 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
         guard bytes.first == UInt8(ascii: "P"), settings.access.mode == .off, peer.isOrdinary, shard.freshness == nil,
             !shard.isBehind, !shard.isDraining,
             case .fetch(let head)? = Recogniser.find(
-                bytes, maxTopics: settings.maxTopicsPerStream, hosts: settings.hosts),
-            head.length <= settings.maxHeadBytes, bytes.count - head.length <= settings.maxBodyBytes,
+                bytes, maxTopics: settings.maxTopicsPerStream, hosts: settings.connections.hosts),
+            head.length <= settings.connections.maxHeadBytes, bytes.count - head.length <= settings.maxBodyBytes,
             let scope = shard.served.scope(atPath: String(decoding: bytes[head.path], as: UTF8.self)[...]),
             settings.mayFetch(head.credentials, from: scope.scope)
         else { return false }
