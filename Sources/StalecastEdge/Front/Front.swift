@@ -183,12 +183,9 @@ final class Front: Sendable {
         _ returning: ReturningTLS? = nil
     ) throws {
         do {
-            let (limits, reception) = (shard.settings.connections, reception(of: peer, shard))
-            if let returning {
-                return try shard.http.receive(channel, limits: limits, returning: returning, reception)
-            }
-            if let tls, !admits(peer, shard, tls) { throw ChannelError.eof }
-            try shard.http.receive(channel, limits: limits, tls: tls, reception)
+            if let tls, returning == nil, !admits(peer, shard, tls) { throw ChannelError.eof }
+            try shard.http.receive(
+                channel, limits: shard.settings.connections, tls: tls, returning: returning, reception(of: peer, shard))
         } catch {
             peer.release()
             throw error

@@ -30,20 +30,19 @@ package struct Reception {
 extension ConnectionLoop {
     /// Makes `channel` a connection of a listener; on its event loop, before it is active.
     ///
-    /// - Parameter tls: nil for a plain listener.
+    /// - Parameters:
+    ///   - tls: nil for a plain listener.
+    ///   - returning: of a connection whose handshake is over, and which ``HTTPConnection/detachTLS()`` gave away before.
     package func receive(
-        _ channel: any Channel, limits: ConnectionLimits, tls: TLSServer?, _ reception: Reception
+        _ channel: any Channel, limits: ConnectionLimits, tls: TLSServer?, returning: ReturningTLS? = nil,
+        _ reception: Reception
     ) throws {
-        if let tls { return try TLSEntrance.open(on: channel, tls, self, limits, reception) }
-        try HTTPConnection(limits: limits, loop: self, refusal: reception.refusal)
-            .open(on: channel, limits: limits, reception.connection)
-    }
-
-    /// Receives a connection whose handshake is over, and which ``HTTPConnection/detachTLS()`` gave away before.
-    package func receive(
-        _ channel: any Channel, limits: ConnectionLimits, returning tls: ReturningTLS, _ reception: Reception
-    ) throws {
-        try channel.pipeline.syncOperations.addHandler(tls.handler)
+        let pipeline = channel.pipeline.syncOperations
+        if let returning {
+            try pipeline.addHandler(returning.handler)
+        } else if let tls {
+            return try pipeline.addHandler(TLSEntrance(tls, self, limits, reception))
+        }
         try HTTPConnection(limits: limits, loop: self, refusal: reception.refusal)
             .open(on: channel, limits: limits, reception.connection)
     }

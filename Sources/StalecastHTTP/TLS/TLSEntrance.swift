@@ -28,20 +28,12 @@ final class TLSEntrance: ChannelInboundHandler, RemovableChannelHandler, LoopMem
     private var received = ByteBuffer()
     private var context: ChannelHandlerContext?
 
-    private init(_ tls: TLSServer, _ loop: ConnectionLoop, _ limits: ConnectionLimits, _ reception: Reception) {
+    init(_ tls: TLSServer, _ loop: ConnectionLoop, _ limits: ConnectionLimits, _ reception: Reception) {
         self.tls = tls
         self.loop = loop
         self.limits = limits
         self.reception = reception
         began = NIODeadline.now().uptimeNanoseconds
-    }
-
-    /// Opens TLS, on the channel's event loop, before the channel is active.
-    static func open(
-        on channel: any Channel, _ tls: TLSServer, _ loop: ConnectionLoop, _ limits: ConnectionLimits,
-        _ reception: Reception
-    ) throws {
-        try channel.pipeline.syncOperations.addHandler(TLSEntrance(tls, loop, limits, reception))
     }
 
     func handlerAdded(context: ChannelHandlerContext) {
