@@ -1,5 +1,5 @@
 // Versions that reach their clients in stages: where one stands, what happened, the ways on; and how a publish becomes one.
-import {h, replace, button, chip, count, dialog, field, given, moment, plural, state, table, say} from "./dom.js"
+import {h, replace, button, chip, count, dialog, field, moment, plural, state, table, say} from "./dom.js"
 import {api, each, holder, knows, may, path, read} from "./api.js"
 
 /** Whether the daemon has them. */

@@ -1,5 +1,5 @@
 // The history: any two compared, and the way back.
-import {h, replace, button, chip, choice, dialog, field, given, moment, state, table, say} from "./dom.js"
+import {h, replace, button, chip, choice, dialog, field, moment, state, table, say} from "./dom.js"
 import {api, flags, may, path, read} from "./api.js"
 import {changeList, difference} from "./diff.js"
 import {reachWords, stateChip} from "./reach.js"
