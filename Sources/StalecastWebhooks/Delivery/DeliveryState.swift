@@ -180,7 +180,8 @@ package struct DeliveryState {
             endpoint.waiting.alarmAt = .max
             touch(endpoint, at: now.monotonic)
         }
-        giveUpSlowPlaces(now.monotonic)
+        let patience = configuration.pace.slowAfter.nanoseconds
+        attempts.giveUpPlaces(startedBy: now.monotonic - min(now.monotonic, patience), &admission)
         for _ in 0..<Self.startsPerTurn {
             guard let (number, place) = admission.next() else { return }
             guard let endpoint = endpoints[number] else { continue }
@@ -188,11 +189,6 @@ package struct DeliveryState {
             start(endpoint, place, at: now)
             touch(endpoint, at: now.monotonic)
         }
-    }
-
-    private mutating func giveUpSlowPlaces(_ now: UInt64) {
-        let patience = configuration.pace.slowAfter.nanoseconds
-        attempts.giveUpPlaces(startedBy: now - min(now, patience), &admission)
     }
 
     // MARK: Attempts

@@ -35,7 +35,8 @@ extension WebhookRegistry {
         }
         do {
             try database.queue.writeWithoutTransaction { db in
-                let gone = self.configuredIDs.subtracting(configured.map(\.id))
+                let installed = self.webhooks.filter { $0.origin == .configuration }.map(\.id)
+                let gone = self.rememberedIDs.union(installed).subtracting(configured.map(\.id))
                 var changed: [RegistryEntry] = []
                 try db.inTransaction {
                     for id in gone { try self.database.remove(id, db) }
@@ -53,10 +54,6 @@ extension WebhookRegistry {
         } catch {
             throw RegistryProblem(error)
         }
-    }
-
-    private var configuredIDs: Set<WebhookID> {
-        Set(webhooks.filter { $0.origin == .configuration }.map(\.id)).union(rememberedIDs)
     }
 
     /// Entry that the webhook becomes; nil when it is that already.

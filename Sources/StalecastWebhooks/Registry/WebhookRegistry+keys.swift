@@ -22,22 +22,16 @@ extension WebhookRegistry {
             guard !entry.keys.contains(where: { $0.key == key }) else {
                 throw .invalid(field: "secret", "is a key of this webhook already")
             }
+            let end = now.advanced(by: grace)
+            let old = entry.keys.map { key in
+                Signer.SecretKey(key.key, createdAt: key.createdAt, expiresAt: min(key.expiresAt ?? end, end))
+            }
             entry.keys =
                 [Signer.SecretKey(key, createdAt: now)]
-                + Self.retired(entry.keys, until: now.advanced(by: grace), at: now)
+                + old.filter { $0.isValid(at: now) }.prefix(RegistryEntry.maxOldKeys)
             entry.webhook.updatedAt = now
             entry.webhook.generation += 1
         }
-    }
-
-    /// The keys so far, those that still sign, none beyond `end`.
-    private static func retired(_ keys: [Signer.SecretKey], until end: Timestamp, at now: Timestamp) -> [Signer
-        .SecretKey]
-    {
-        let ended = keys.map { key in
-            Signer.SecretKey(key.key, createdAt: key.createdAt, expiresAt: min(key.expiresAt ?? end, end))
-        }
-        return Array(ended.filter { $0.isValid(at: now) }.prefix(RegistryEntry.maxOldKeys))
     }
 
     private static func gracePeriod(_ value: JSONValue?) throws(RegistryProblem) -> Duration {

@@ -47,16 +47,13 @@ package final class WebhookVerifier: Sendable {
     package func run() async {
         await withDiscardingTaskGroup { group in
             for await _ in signal {
-                for id in takeWaiting() { group.addTask { await self.ask(id) } }
+                let ids = waiting.withLock { waiting in
+                    defer { waiting = [] }
+                    return waiting
+                }
+                for id in ids { group.addTask { await self.ask(id) } }
             }
             group.cancelAll()
-        }
-    }
-
-    private func takeWaiting() -> Set<WebhookID> {
-        waiting.withLock { waiting in
-            defer { waiting = [] }
-            return waiting
         }
     }
 

@@ -23,13 +23,12 @@ enum NoticeReader {
             namespace: object["namespace"]?.string, version: max(0, object["latestTemplateVersionNumber"]?.int64 ?? 0),
             sinceVersion: object["sinceTemplateVersionNumber"]?.int64,
             changedKeys: keys.map { $0.compactMap(\.string) }, etag: object["etag"]?.string,
-            updateType: object["updateType"]?.string, fetchWindowMs: window(object["fetchWindowMs"]?.int64),
+            updateType: object["updateType"]?.string,
+            // At most a day.
+            fetchWindowMs: Int(min(max(0, object["fetchWindowMs"]?.int64 ?? 0), 86_400_000)),
             isUrgent: object["urgent"].map { $0.bool == true || $0.string == "true" } ?? false,
             data: Dictionary(object.members.map { ($0.key, string($0.value)) }) { _, last in last })
     }
-
-    /// Window in milliseconds, at most a day.
-    private static func window(_ milliseconds: Int64?) -> Int { Int(min(max(0, milliseconds ?? 0), 86_400_000)) }
 
     private static func string(_ value: JSONValue) -> String {
         value.string ?? String(decoding: value.encoded(), as: UTF8.self)
