@@ -80,11 +80,10 @@ extension Grant {
     }
 
     package var json: JSONValue {
-        func texts(_ globs: [Glob]) -> JSONValue { .array(globs.map { .string($0.description) }) }
-        return [
+        [
             "role": role.map { .string($0.rawValue) },
-            "actions": actions.isEmpty ? nil : .array(actions.map(\.rawValue).sorted().map(JSONValue.string)),
-            "projects": texts(projects), "namespaces": texts(namespaces), "topics": texts(topics),
+            "actions": actions.isEmpty ? nil : .texts(actions.map(\.rawValue).sorted()),
+            "projects": .texts(projects), "namespaces": .texts(namespaces), "topics": .texts(topics),
         ]
     }
 

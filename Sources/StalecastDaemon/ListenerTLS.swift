@@ -227,7 +227,7 @@ final class ListenerTLS: Sendable {
             let left = identity.term.notAfter - now
             return [
                 "listener": .string(listener), "certificate": .string(identity.name),
-                "names": .array(identity.dnsNames.map(JSONValue.string)),
+                "names": .texts(identity.dnsNames),
                 "notAfter": .string(Self.time(identity.term.notAfter).description),
                 // Below 0 from the first second after its end.
                 "daysLeft": .int(left / 86_400 - (left < 0 ? 1 : 0)), "refused": refused,

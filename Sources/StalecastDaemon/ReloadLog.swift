@@ -42,7 +42,7 @@ final class ReloadLog: Sendable {
         return [
             "loadedAt": .string(newest.succeededAt.description), "problem": newest.problem.map(JSONValue.string),
             "file": newest.file.map(JSONValue.string),
-            "waitingForRestart": newest.waiting.isEmpty ? nil : .array(newest.waiting.map(JSONValue.string)),
+            "waitingForRestart": newest.waiting.isEmpty ? nil : .texts(newest.waiting),
         ]
     }
 }

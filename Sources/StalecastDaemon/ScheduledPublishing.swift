@@ -117,7 +117,7 @@ package final class ScheduledPublishing: Sendable {
         if isLate { return await end(proposal, reasonOfDelay(proposal)) }
         let by = Proposal.Person(principal: Self.principal, user: UpdateUser())
         var line = Self.line(of: proposal)
-        line["changedKeys"] = .array(proposal.changedKeys.map(JSONValue.string))
+        line["changedKeys"] = .texts(proposal.changedKeys)
         do throws(StoreError) {
             let version = try await copies.recording("publishProposal", line) { () throws(StoreError) in
                 try await store.approve(proposal.number, of: proposal.scope, by: by, allowsOwn: true)

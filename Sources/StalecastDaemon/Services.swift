@@ -214,7 +214,7 @@ struct ReloadService: Service {
             }
             parts.audit.write(
                 "configuration.reload",
-                ["actor": "operator of this machine", "changed": .array(changed.map(JSONValue.string))])
+                ["actor": "operator of this machine", "changed": .texts(changed)])
             parts.reloads.succeeded(at: .now(), waiting: waiting)
             logger.info("configuration reloaded", metadata: ["changed": "\(changed.joined(separator: ", "))"])
             sayWhatIsNotObserved(next, running)

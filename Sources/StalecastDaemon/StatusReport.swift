@@ -24,8 +24,8 @@ struct StatusReport {
             "pid": .int(ProcessInfo.processInfo.processIdentifier),
             "startedAt": .string(daemon.startedAt.description),
             "ready": .bool(reasons.isEmpty),
-            "notReady": .array(reasons.map(JSONValue.string)),
-            "degraded": .array(daemon.readiness.degraded.map(JSONValue.string)),
+            "notReady": .texts(reasons),
+            "degraded": .texts(daemon.readiness.degraded),
             "epoch": .string(daemon.store.epoch.description), "cursor": .string(daemon.hub.head.description),
             "scopes": .array(scopes()), "topics": .array(topics(presence)),
             "edge": [

@@ -257,7 +257,7 @@ package final class AuditLog: Sendable {
         goOn(in: file, &state)
         var entry: JSONObject = ["former": .string(former)]
         let removed = removeOld()
-        if !removed.isEmpty { entry["removed"] = .array(removed.map(JSONValue.string)) }
+        if !removed.isEmpty { entry["removed"] = .texts(removed) }
         write(Self.entry(AuditChain.rotated, entry, time), &state, time)
     }
 

@@ -30,7 +30,7 @@ final class AuditNote: Sendable {
 
     /// Names of parameters that are changed.
     func named(_ keys: [String]) {
-        set("changedKeys", .array(keys.prefix(Self.namesShown).map(JSONValue.string)))
+        set("changedKeys", .texts(keys.prefix(Self.namesShown)))
         if keys.count > Self.namesShown { set("changedKeyCount", .int(keys.count)) }
     }
 

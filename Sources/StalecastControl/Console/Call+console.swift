@@ -166,7 +166,7 @@ extension Call {
             let issuers = control.sessions.signIn?.names ?? []
             let problem = cookie(.problem).flatMap { control.sessions.signIn?.flows.problem($0) }
             return Answer([
-                "signedIn": false, "issuers": issuers.isEmpty ? nil : .array(issuers.map(JSONValue.string)),
+                "signedIn": false, "issuers": issuers.isEmpty ? nil : .texts(issuers),
                 "problem": problem.map(JSONValue.string),
             ])
         }
@@ -178,7 +178,7 @@ extension Call {
             ],
             "mayOperate": .bool(principal.mayEverywhere(.operate)), "mayReadAll": .bool(principal.mayEverywhere(.read)),
             "scopes": .array(scopes(of: principal)),
-            "paths": .array(ControlOperations.paths.map(JSONValue.string)),
+            "paths": .texts(ControlOperations.paths),
             "user": session.map { .string($0.user) },
             "expires": session.map { .string(min($0.ends, principal.expiresAt ?? $0.ends).description) },
         ])

@@ -22,8 +22,8 @@ extension Call {
             status: reasons.isEmpty ? 200 : 503,
             [
                 "ready": .bool(reasons.isEmpty),
-                "reasons": reasons.isEmpty ? nil : .array(reasons.map(JSONValue.string)),
-                "degraded": degraded.isEmpty ? nil : .array(degraded.map(JSONValue.string)),
+                "reasons": reasons.isEmpty ? nil : .texts(reasons),
+                "degraded": degraded.isEmpty ? nil : .texts(degraded),
             ])
     }
 

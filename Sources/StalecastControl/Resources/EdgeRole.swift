@@ -35,7 +35,7 @@ extension GoogleError {
             addresses.isEmpty
             ? "Ask the Control of a core node; none is known here by its cluster.advertise."
             : "Ask the Control of a core node: \(addresses.joined(separator: ", "))."
-        let known = JSONValue.array(addresses.map(JSONValue.string))
+        let known = JSONValue.texts(addresses)
         return GoogleError(
             421, "FAILED_PRECONDITION",
             "This node only follows the cluster's log (cluster.role: edge); nothing was done. \(place)"

@@ -79,8 +79,8 @@ extension Call {
         var counts: JSONObject = ["sse": 0, "poll": 0]
         for transport in subscribers.keys.sorted() { counts[transport] = subscribers[transport].map(JSONValue.int) }
         return [
-            "name": .string(topic.name.description), "scopes": .array(topic.scopes.map { .string($0.description) }),
-            "keys": topic.keys.isEmpty ? nil : .array(topic.keys.map { .string($0.description) }),
+            "name": .string(topic.name.description), "scopes": .texts(topic.scopes),
+            "keys": topic.keys.isEmpty ? nil : .texts(topic.keys),
             "subscribers": .object(counts),
         ]
     }

@@ -389,7 +389,7 @@ extension StageTimes {
 extension JSONObject {
     /// Sets the names of changed parameters, the first ones, and their count.
     fileprivate mutating func set(changedKeys keys: [String]) {
-        self["changedKeys"] = .array(keys.prefix(StaleMessage.maxChangedKeys).map(JSONValue.string))
+        self["changedKeys"] = .texts(keys.prefix(StaleMessage.maxChangedKeys))
         self["changedKeyCount"] = .int(keys.count)
     }
 }

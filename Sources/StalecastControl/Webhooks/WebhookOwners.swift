@@ -146,7 +146,7 @@ package final class WebhookOwners: Sendable {
         let end = ContinuousClock.now + Self.statusPatience
         while ContinuousClock.now < end {
             let left = ids.filter { found[$0] == nil }
-            let asked: JSONValue = ["statuses": .array(left.map { .string($0.description) })]
+            let asked: JSONValue = ["statuses": .texts(left)]
             // Without etcd it is as if no node answered.
             let answer = (try? await peerRequests.ask(mark, asked, within: end - ContinuousClock.now)) ?? nil
             guard let members = answer?.object?.members else { break }
