@@ -93,7 +93,7 @@ package struct Control: Sendable {
             _ = try caller.known()
             throw caller.refused(.notGranted)
         }
-        let limit = operation.handler.takesTemplate ? configuration.maxTemplateBytes : Self.maxBodyBytes
+        let limit = operation.handler.takesTemplate ? configuration.settings.maxTemplateBytes : Self.maxBodyBytes
         return Admission(match: match, principal: caller.principal, maxBodyBytes: limit)
     }
 
@@ -103,7 +103,7 @@ package struct Control: Sendable {
         switch operation.handler.access {
         case .granted: false
         case .anyone: true
-        case .metrics: configuration.metricsWithoutToken
+        case .metrics: configuration.settings.metricsWithoutToken
         case .trigger: triggers.admits(triggerPost(head, names["project"], isOperator: false))
         }
     }

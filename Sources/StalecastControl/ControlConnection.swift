@@ -28,7 +28,7 @@ final class ControlConnection: RequestHandler {
     }
 
     func admit(_ head: RequestHead) throws(GoogleError) -> Int {
-        let proxies = control.configuration.proxies
+        let proxies = control.configuration.settings.proxies
         if let peer, proxies.trust(peer) {
             client = proxies.client(behind: peer, saying: head.headers[proxies.field.rawValue])
         }

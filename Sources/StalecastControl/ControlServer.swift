@@ -68,7 +68,7 @@ package struct ControlServer: Service {
         _ channel: any Channel, _ loop: ConnectionLoop, _ configuration: ControlConfiguration,
         _ reception: @escaping (IPAddress?) -> Reception
     ) throws {
-        let (peer, proxies) = (IPAddress(channel.remoteAddress), configuration.proxies)
+        let (peer, proxies) = (IPAddress(channel.remoteAddress), configuration.settings.proxies)
         func receive(_ client: IPAddress?) throws {
             try loop.receive(channel, limits: configuration.connections, tls: configuration.tls, reception(client))
         }

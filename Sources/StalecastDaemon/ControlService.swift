@@ -37,17 +37,14 @@ struct ControlService: Service {
         address = configuration.control.listen
         var settings = ControlConfiguration(
             host: try configuration.control.listen.resolvedHost(), port: configuration.control.listen.port)
-        settings.staleETagStatus = configuration.control.staleETagStatus
-        settings.maxTemplateBytes = configuration.control.maxTemplateBytes
-        settings.metricsWithoutToken = configuration.control.metricsWithoutToken
-        settings.hosts = configuration.control.hosts
-        let isOpen = configuration.control.hosts.isEmpty && !configuration.control.listen.isLoopback
-        settings.connections.hosts = isOpen ? .any : .only(configuration.control.hosts)
+        settings.settings = configuration.control.settings
+        let hosts = settings.settings.hosts
+        settings.connections.hosts =
+            hosts.isEmpty && !configuration.control.listen.isLoopback ? .any : .only(hosts)
         settings.projects.approvals = Set(configuration.projects.filter { $0.approvals == .required }.map(\.id))
         settings.projects.releases = Dictionary(uniqueKeysWithValues: configuration.releases.map { ($0.scope, $0) })
         settings.version = DaemonVersion.text
         settings.tls = tls
-        settings.proxies = configuration.control.proxies
         settings.capacity = parts.controlCapacity
         settings.projects.namespaces = Dictionary(
             uniqueKeysWithValues: configuration.projects.map { ($0.id, $0.namespaces) })

@@ -43,7 +43,7 @@ struct AccessTests {
     }
 
     @Test func metricsCanBeOpened() async throws {
-        try await ControlFixture.serving({ $0.metricsWithoutToken = true }) { server async throws in
+        try await ControlFixture.serving({ $0.settings.metricsWithoutToken = true }) { server async throws in
             let reply = try await server.send("GET", "/metrics", token: nil)
             #expect(reply.status == 200)
             #expect(reply.headers["content-type"] == "text/plain; version=0.0.4; charset=utf-8")

@@ -101,7 +101,7 @@ struct BadHTTPTests {
     }
 
     @Test func anEndlessChunkedBodyIsRefused() async throws {
-        try await ControlFixture.serving({ $0.maxTemplateBytes = 100_000 }) { server async throws in
+        try await ControlFixture.serving({ $0.settings.maxTemplateBytes = 100_000 }) { server async throws in
             let chunk = "2710\r\n" + String(repeating: " ", count: 10_000) + "\r\n"
             let request = Self.put + "Transfer-Encoding: chunked\r\n\r\n" + String(repeating: chunk, count: 100)
             let replies = try await server.replies(request)

@@ -130,7 +130,7 @@ struct ConsoleTests {
     // MARK: Parts
 
     private func serving(_ body: (ControlFixture) async throws -> Void) async throws {
-        try await ControlFixture.serving({ $0.hosts = ["test"] }, body)
+        try await ControlFixture.serving({ $0.settings.hosts = ["test"] }, body)
     }
 
     /// - Returns: the `Cookie` field.

@@ -35,7 +35,7 @@ struct GzipBodyTests {
     }
 
     @Test func exactlyTheCapIsAccepted() async throws {
-        try await ControlFixture.serving({ $0.maxTemplateBytes = 1000 }) { server async throws in
+        try await ControlFixture.serving({ $0.settings.maxTemplateBytes = 1000 }) { server async throws in
             let body = template + [UInt8](repeating: 0x20, count: 1000 - template.count)
             #expect(try await server.send("PUT", path, ["If-Match": "*"], body: Gzip.pack(body)).status == 200)
             #expect(try await server.send("PUT", path, ["If-Match": "*"], body: body).status == 200)

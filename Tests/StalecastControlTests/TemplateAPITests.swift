@@ -98,7 +98,7 @@ struct TemplateAPITests {
     }
 
     @Test func aStaleETagIsAConflictWhenConfiguredSo() async throws {
-        try await ControlFixture.serving({ $0.staleETagStatus = .conflict }) { server async throws in
+        try await ControlFixture.serving({ $0.settings.staleETagStatus = .conflict }) { server async throws in
             let reply = try await server.publish("one", ifMatch: "etag-123456789012-7")
             #expect(reply.status == 409)
             #expect(try reply.errorStatus == "ABORTED")

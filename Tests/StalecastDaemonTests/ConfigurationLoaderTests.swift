@@ -34,7 +34,7 @@ import Testing
         #expect(configuration.edge.settings.connections.maxHeadBytes == 8192)
         #expect(configuration.edge.settings.allowedOrigins == ["https://app.example.com", "http://[::1]:3000"])
         #expect(configuration.edge.settings.times.pollMaxWait == .seconds(120))
-        #expect(configuration.control.staleETagStatus == .conflict)
+        #expect(configuration.control.settings.staleETagStatus == .conflict)
         #expect(configuration.control.tokenFile == "token")
         #expect(configuration.store.maxVersionAge == .seconds(30 * 86_400))
         #expect(configuration.log.level == .debug)
@@ -56,7 +56,7 @@ import Testing
         #expect(configuration.control.listen.port == 3)
         #expect(configuration.edge.settings.times.retry == .seconds(1), "an empty variable counts as not set")
         #expect(configuration.edge.settings.times.pollMaxWait == .seconds(60))
-        #expect(configuration.control.staleETagStatus == .conflict)
+        #expect(configuration.control.settings.staleETagStatus == .conflict)
         #expect(configuration.edge.settings.allowedOrigins == ["https://a.example", "https://b.example"])
         #expect(configuration.log.level == .error)
     }

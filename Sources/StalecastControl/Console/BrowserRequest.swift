@@ -40,7 +40,7 @@ struct BrowserRequest: Sendable {
         guard isConsole || cookie != nil else { return }
         // A page can make its own name resolve to this address; then only the name tells.
         let host = head.headers.first(name: "host") ?? ""
-        guard HostRule.only(configuration.hosts).judge(host) == .admitted else {
+        guard HostRule.only(configuration.settings.hosts).judge(host) == .admitted else {
             throw .misdirected
         }
         guard isStranger, !["GET", "HEAD", "OPTIONS"].contains(head.method.rawValue) else { return }

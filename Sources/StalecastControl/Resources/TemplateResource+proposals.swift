@@ -60,7 +60,7 @@ extension TemplateResource {
         object["template"] = template?.json
         if isStale(proposal) {
             let since = try await changes(since: proposal)
-            object["changedSince"] = .array(since.map(JSONValue.string))
+            object["changedSince"] = .texts(since)
         }
         return call.json(object)
     }
@@ -156,7 +156,7 @@ extension TemplateResource {
     }
 
     private func refusal(_ error: StoreError) -> GoogleError {
-        OutcomeMapping(staleETagStatus: configuration.staleETagStatus)
+        OutcomeMapping(staleETagStatus: configuration.settings.staleETagStatus)
             .answer(to: error, commits: true, projectNumber: projectNumber)
     }
 }

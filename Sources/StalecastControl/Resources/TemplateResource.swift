@@ -20,7 +20,7 @@ struct TemplateResource: Sendable {
         commits: Bool = false, _ work: @autoclosure () async throws(StoreError) -> Value
     ) async throws(GoogleError) -> Value {
         do { return try await work() } catch {
-            let mapping = OutcomeMapping(staleETagStatus: configuration.staleETagStatus)
+            let mapping = OutcomeMapping(staleETagStatus: configuration.settings.staleETagStatus)
             throw mapping.answer(to: error, commits: commits, projectNumber: projectNumber)
         }
     }

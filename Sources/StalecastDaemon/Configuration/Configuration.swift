@@ -2,7 +2,6 @@ package import Logging
 package import StalecastAccess
 package import StalecastControl
 package import StalecastEdge
-package import StalecastHTTP
 package import StalecastHub
 package import StalecastStore
 package import StalecastWire
@@ -93,20 +92,11 @@ extension Configuration {
         package var tokenFile: String?
         /// False: the control token opens nothing; operators have keys or tokens.
         package var tokenEnabled = true
-        /// The answer to a publish whose `If-Match` is out of date.
-        package var staleETagStatus = OutcomeMapping.StaleETagStatus.badRequest
-        /// The largest body of a template PUT, in bytes, before and after inflation.
-        package var maxTemplateBytes = 8 * 1024 * 1024
-        /// True serves `/metrics` to callers without a token.
-        package var metricsWithoutToken = false
+        /// Settings that Control takes as they are, with its own defaults.
+        package var settings = ControlSettings()
         package var maxConnections = 256
-        /// Names under which Control may be asked for: as Edge's; the console answers for no others, wherever it
-        /// listens.
-        package var hosts: [String] = []
         /// True: as Edge's.
         package var proxied = false
-        /// Proxies that may name their client.
-        package var proxies = TrustedProxies()
         package var tls = TLS()
     }
 

@@ -1,4 +1,5 @@
 import StalecastCluster
+import StalecastControl
 import StalecastEtcd
 import StalecastWire
 
@@ -133,7 +134,7 @@ extension ConfigurationReading {
 
     /// A larger one would be taken from its publisher, and refused by the log.
     private mutating func checkTemplateSize() {
-        let (path, bytes) = ("control.maxTemplateBytes", configuration.control.maxTemplateBytes)
+        let (path, bytes) = ("control.maxTemplateBytes", configuration.control.settings.maxTemplateBytes)
         guard sound(path), bytes > LogEntry.maxContent else { return }
         let most = ByteCount.spelled(LogEntry.maxContent)
         note("\(path): a cluster takes templates of \(most) at most; write \(path): \(most), or less", at: path)

@@ -116,19 +116,19 @@ extension ConfigurationOption {
             "control.tokenEnabled", \.control.tokenEnabled, .flag, .live,
             "False: the control token opens nothing any more. Make an operator's key first: `stalecast keys create`."),
         ConfigurationOption(
-            "control.staleETagStatus", \.control.staleETagStatus, .choice, .restart,
+            "control.staleETagStatus", \.control.settings.staleETagStatus, .choice, .restart,
             "Status of the answer to a publish whose If-Match is out of date; Firebase documents both."),
         ConfigurationOption(
-            "control.maxTemplateBytes", \.control.maxTemplateBytes, .size(1024...67_108_864), .restart,
+            "control.maxTemplateBytes", \.control.settings.maxTemplateBytes, .size(1024...67_108_864), .restart,
             "The largest body of a template PUT, as sent and after gzip is undone."),
         ConfigurationOption(
-            "control.metricsWithoutToken", \.control.metricsWithoutToken, .flag, .restart,
+            "control.metricsWithoutToken", \.control.settings.metricsWithoutToken, .flag, .restart,
             "Serve /metrics to callers without the token."),
         ConfigurationOption(
             "control.maxConnections", \.control.maxConnections, .count(1...65_536, of: "connections"), .restart,
             "Connections in total."),
         ConfigurationOption(
-            list: "control.hosts", \.control.hosts, .hostName, .restart,
+            list: "control.hosts", \.control.settings.hosts, .hostName, .restart,
             "Host names that clients may use for Control, against DNS rebinding. IP addresses and localhost are always "
                 + "allowed; other names get 421. Empty: no name on loopback; elsewhere any name, but none for the console."
         ),
@@ -136,14 +136,14 @@ extension ConfigurationOption {
             "control.proxied", \.control.proxied, .flag, .restart, flag: "--proxied",
             "Permit listen outside loopback without tls: a proxy in front does it, or no stranger can reach Control."),
         ConfigurationOption(
-            list: "control.trustedProxies", \.control.proxies.networks, .addressRange, .restart,
+            list: "control.trustedProxies", \.control.settings.proxies.networks, .addressRange, .restart,
             "Addresses of proxies that may name their clients; forwardedField from any other address is ignored."),
         ConfigurationOption(
-            "control.forwardedField", \.control.proxies.field, .choice, .restart,
+            "control.forwardedField", \.control.settings.proxies.field, .choice, .restart,
             "Header field in which trustedProxies name their clients; the last address that is not a proxy counts. The "
                 + "proxies must set or extend this field."),
         ConfigurationOption(
-            "control.proxyProtocol", \.control.proxies.speakPROXY, .flag, .restart,
+            "control.proxyProtocol", \.control.settings.proxies.speakPROXY, .flag, .restart,
             "Every connection comes from trustedProxies and begins with a PROXY header, version 1 or 2; others are closed."
         ),
     ]

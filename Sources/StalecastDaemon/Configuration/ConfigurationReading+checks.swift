@@ -1,3 +1,4 @@
+import StalecastControl
 import StalecastEdge
 import StalecastHTTP
 import StalecastWire
@@ -11,7 +12,7 @@ extension ConfigurationReading {
         checkTLS("edge", configuration.edge.tls)
         checkTLS("control", configuration.control.tls)
         checkProxies("edge", configuration.edge.settings.proxies)
-        checkProxies("control", configuration.control.proxies)
+        checkProxies("control", configuration.control.settings.proxies)
         checkCertificates()
         checkPair(
             "auth.hook.url", configuration.auth.hook.url != nil, "auth.hook.headers",

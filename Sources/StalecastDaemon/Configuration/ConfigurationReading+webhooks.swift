@@ -50,7 +50,7 @@ extension ConfigurationReading {
         }
         var object = members[""] ?? JSONObject()
         for name in members.keys.sorted() where !name.isEmpty { object[name] = members[name].map(JSONValue.object) }
-        object["topics"] = .array(topics.map { .string($0.description) })
+        object["topics"] = .texts(topics)
         return understood(.object(object), at: entry.path) && isSound ? .object(object) : nil
     }
 
