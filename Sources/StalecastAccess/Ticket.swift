@@ -81,6 +81,7 @@ package final class TicketBook: Sendable {
         let (now, digest) = (clock(), SecretDigest(of: text))
         let found = state.withLock { $0.take(digest) }
         guard let found else { throw .unknown }
+        // A ticket of the future was made before the clock was set back.
         guard found.madeAt <= now, now < found.madeAt.advanced(by: Self.life) else { throw .expired }
         return found.ticket
     }

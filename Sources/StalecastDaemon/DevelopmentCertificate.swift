@@ -57,6 +57,7 @@ package struct DevelopmentCertificate {
             let algorithm = DER.sequence([DER.identifier("1.2.840.10045.4.3.2")])
             var random = SystemRandomNumberGenerator()
             let serial = (0..<16).map { _ in UInt8.random(in: 0...255, using: &random) }
+            // Serial numbers are positive, and at most 20 bytes long (RFC 5280 §4.1.2.2).
             let content = DER.sequence([
                 DER.tagged(0xA0, DER.integer([2])), DER.integer([0x40 | serial[0] >> 2] + serial.dropFirst()),
                 algorithm,

@@ -19,6 +19,7 @@ struct ProcessUsage {
     private static func resident() -> Int {
         // Systems without /proc simply have no figure.
         let statm = (try? String(contentsOfFile: "/proc/self/statm", encoding: .ascii)) ?? ""
+        // The second number counts resident pages (proc(5)).
         let pages = statm.split(separator: " ").dropFirst().first.flatMap { Int($0) } ?? 0
         return pages * Int(sysconf(Int32(_SC_PAGESIZE)))
     }

@@ -109,6 +109,7 @@ package struct SystemCheck {
 
     /// A publish puts a page into each stream's socket, and into all of them at once.
     private var tcpFinding: Finding? {
+        // The third number is the most that all sockets may hold, in pages (tcp(7)).
         let words = Self.text("\(proc)/sys/net/ipv4/tcp_mem").split(whereSeparator: \.isWhitespace)
         let pages = words.compactMap { Int($0) }
         guard pages.count == 3 else { return nil }
@@ -202,6 +203,7 @@ package struct SystemCheck {
     /// The hard limit of `/proc/PID/limits`, to which the daemon raises its own.
     private static func descriptorLimit(_ limits: String) -> UInt64? {
         let line = limits.split(separator: "\n").first { $0.hasPrefix("Max open files") }
+        // Words of the line: Max, open, files, the soft limit, the hard limit.
         return line?.split(whereSeparator: \.isWhitespace).dropFirst(4).first.flatMap { UInt64($0) }
     }
 }

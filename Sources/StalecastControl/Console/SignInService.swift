@@ -101,6 +101,7 @@ package final class SignInService: Sendable {
             // An answer of another issuer (RFC 9207, RFC 9700 §4.4).
             let isNamed = query["iss"].map { $0.utf8.elementsEqual(issuer.issuer.utf8) } ?? !provider.namesItself
             guard isNamed else { throw .foreign }
+            // The query's `error_description`: names with underscores are kept in camel case.
             if let error = query["error"] { throw .refused(name, error, query["errorDescription"]) }
             guard let code = query["code"] else { throw .refused(name, "no code", nil) }
             let text = try await self.exchange(code, flow, issuer, client, provider)

@@ -39,6 +39,7 @@ package struct PropagationGoal: Sendable, Hashable {
             // Clients with a newer version count as having this one: once there is one, their count says nothing of it.
             // The state is of fetches.
             let isExact = isNewest || !stage.isOfClients || stage == .fetched && status.state.isDone
+            // Without the margin 0.07 of 100 clients would be more than 7.
             if isExact, Double(count) >= target * Double(expected) - 1e-9 { return .reached }
         }
         if !isNewest { return .superseded }

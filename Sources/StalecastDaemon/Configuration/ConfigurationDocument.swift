@@ -29,6 +29,7 @@ struct ConfigurationDocument {
                 guard case YamlError.duplicatedKeysInMapping(let names, let context) = error,
                     let name = names.first, renamed.count < Self.maxDuplicates
                 else { throw ConfigurationProblems(problems) }
+                // No configuration has such a key: U+E000 is for private use.
                 let prefix = "\u{E000}\(renamed.count)-"
                 let isRenamed = text.insert(prefix, beforeKey: name, at: context.mark)
                 if !isRenamed { throw ConfigurationProblems(problems) }

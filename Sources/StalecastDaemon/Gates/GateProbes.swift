@@ -119,6 +119,7 @@ package final class GateProbes: Sendable {
             let why = json?["error"]?.string.map { ": " + String($0.prefix(200)) } ?? ""
             return .unknown("Prometheus answers \(status)\(why)")
         }
+        // A sample is a pair of a time and a value, and the value is a text.
         let samples = data["resultType"]?.string == "scalar" ? [result] : result.map { $0["value"]?.array ?? [] }
         let values = samples.compactMap { $0.last?.string.flatMap(Double.init) }.filter { !$0.isNaN }
         guard let value = values.max() else { return .unknown("the query gives no number") }
