@@ -27,8 +27,7 @@ struct Diff: AsyncParsableCommand, ScopedControlOptions {
     @Flag(help: "End with 1 when they differ.")
     var exitCode = false
 
-    @OptionGroup var scopeOptions: ScopeOptions
-    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var scoped: ScopedOptions
 
     func run() async throws {
         let changes = TemplateChanges(from: try await side(old), to: try await side(new))
@@ -45,7 +44,7 @@ struct Diff: AsyncParsableCommand, ScopedControlOptions {
     }
 
     private func side(_ name: String) async throws -> Template {
-        let scope = try scopeOptions.scope()
+        let scope = try scoped.scope()
         let version = Int64(name)
         guard version != nil || name == "current" else { return try TemplateFile(name).template(for: scope.namespace) }
         if let version, version < 1 { throw CommandFailure(.usage, "a version number is 1 or more, not \(name)") }

@@ -45,8 +45,7 @@ struct Get: AsyncParsableCommand, ScopedControlOptions {
     @Flag(help: "Print or save YAML instead of JSON; a file that ends with .yaml is YAML without it.")
     var yaml = false
 
-    @OptionGroup var scopeOptions: ScopeOptions
-    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var scoped: ScopedOptions
 
     func validate() throws {
         if let versionNumber, versionNumber < 1 { throw ValidationError("a version number is 1 or more") }

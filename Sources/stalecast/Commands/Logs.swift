@@ -2,7 +2,7 @@ import ArgumentParser
 import StalecastControl
 import StalecastWire
 
-struct Logs: AsyncParsableCommand, ControlOptions {
+struct Logs: AsyncParsableCommand, ScopedControlOptions {
     static let configuration = CommandConfiguration(
         commandName: "logs",
         abstract: "Show what happened and who did it, in words: to one scope, or to the whole daemon.",
@@ -34,12 +34,12 @@ struct Logs: AsyncParsableCommand, ControlOptions {
     @Option(help: .value("project/namespace", "Only what concerns this scope; --project and --namespace say it too."))
     var scope: String?
 
-    @OptionGroup var scopeOptions: ScopeOptions
-    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var scoped: ScopedOptions
 
     func validate() throws {
-        guard scope != nil, scopeOptions.namespace != nil || scopeOptions.project.project != nil else { return }
-        throw ValidationError("--scope says it all: leave --project and --namespace out")
+        if scope != nil, scoped.scopeOptions.isNamed {
+            throw ValidationError("--scope says it all: leave --project and --namespace out")
+        }
     }
 
     func run() async throws {
@@ -55,10 +55,7 @@ struct Logs: AsyncParsableCommand, ControlOptions {
     }
 
     private func named() throws(CommandFailure) -> Scope? {
-        guard let scope else {
-            let isNamed = scopeOptions.namespace != nil || scopeOptions.project.project != nil
-            return isNamed ? try scopeOptions.scope() : nil
-        }
+        guard let scope else { return scoped.scopeOptions.isNamed ? try scoped.scope() : nil }
         let names = scope.split(separator: "/", maxSplits: 1).map(String.init)
         return Scope(
             project: try ProjectOptions.id(names.first),

@@ -8,8 +8,7 @@ struct PublishingOptions: ParsableArguments, ScopedControlOptions {
     @Flag(help: "Publish also when nothing differs; every client fetches again.")
     var force = false
 
-    @OptionGroup var scopeOptions: ScopeOptions
-    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var scoped: ScopedOptions
 }
 
 /// Options of a command that publishes a template, or proposes it instead.

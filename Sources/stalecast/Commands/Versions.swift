@@ -19,8 +19,7 @@ struct Versions: AsyncParsableCommand, ScopedControlOptions {
     @Option(name: .customLong("from"), help: .value("number", "Newest version to list."))
     var newest: Int64?
 
-    @OptionGroup var scopeOptions: ScopeOptions
-    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var scoped: ScopedOptions
 
     func validate() throws {
         if limit < 1 { throw ValidationError("--limit is 1 or more") }

@@ -183,9 +183,7 @@ struct ControlToken: Sendable {
 }
 
 struct ProjectOptions: ParsableArguments {
-    @Option(
-        help: .value("id", "Project, by id or number (default: demo)."),
-        completion: .projects)
+    @Option(help: .value("id", "Project, by id or number (default: demo)."), completion: .projects)
     var project: String?
 
     func id() throws(CommandFailure) -> ProjectID { try Self.id(project) }
@@ -193,25 +191,22 @@ struct ProjectOptions: ParsableArguments {
     /// - Parameter given: what the command line says; nil takes the default.
     static func id(_ given: String?) throws(CommandFailure) -> ProjectID {
         let surroundings = try Surroundings.current.get()
-        let name = given ?? surroundings.value(.project) ?? "demo"
-        return try checked(try ProjectID(name))
+        return try checked(try ProjectID(given ?? surroundings.value(.project) ?? "demo"))
     }
 }
 
 struct ScopeOptions: ParsableArguments {
     @OptionGroup var project: ProjectOptions
 
-    @Option(
-        help: .value("name", "Namespace (default: firebase)."),
-        completion: .namespaces)
+    @Option(help: .value("name", "Namespace (default: firebase)."), completion: .namespaces)
     var namespace: String?
+
+    var isNamed: Bool { namespace != nil || project.project != nil }
 
     func scope() throws(CommandFailure) -> Scope {
         let surroundings = try Surroundings.current.get()
         let name = namespace ?? surroundings.value(.namespace) ?? "firebase"
-        return Scope(
-            project: try project.id(),
-            namespace: try checked(try Namespace(name)))
+        return Scope(project: try project.id(), namespace: try checked(try Namespace(name)))
     }
 }
 
@@ -226,20 +221,25 @@ extension ControlOptions {
     func client() throws(CommandFailure) -> ControlClient { try connection.controlClient() }
 }
 
+/// A scope on Control.
+struct ScopedOptions: ParsableArguments, ControlOptions {
+    @OptionGroup var scopeOptions: ScopeOptions
+    @OptionGroup var connection: ConnectionOptions
+
+    func scope() throws(CommandFailure) -> Scope { try scopeOptions.scope() }
+
+    func api() throws(CommandFailure) -> TemplateAPI { TemplateAPI(client: try client(), scope: try scope()) }
+}
+
+/// Options or a command about a scope on Control, among others.
 protocol ScopedControlOptions: ControlOptions {
-    var scopeOptions: ScopeOptions { get }
+    var scoped: ScopedOptions { get }
 }
 
 extension ScopedControlOptions {
-    func api() throws(CommandFailure) -> TemplateAPI {
-        TemplateAPI(client: try client(), scope: try scopeOptions.scope())
-    }
-}
+    var connection: ConnectionOptions { scoped.connection }
 
-/// A scope on Control, and how results are shown.
-struct ScopedOptions: ParsableArguments, ScopedControlOptions {
-    @OptionGroup var scopeOptions: ScopeOptions
-    @OptionGroup var connection: ConnectionOptions
+    func api() throws(CommandFailure) -> TemplateAPI { try scoped.api() }
 }
 
 extension Scope {

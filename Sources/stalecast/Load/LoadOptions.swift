@@ -27,8 +27,7 @@ struct LoadOptions: ParsableArguments, ScopedControlOptions {
     @Option(help: .value("key", "An API key or a token, when Edge asks for one (default: $STALECAST_API_KEY)."))
     var apiKey: String?
 
-    @OptionGroup var scopeOptions: ScopeOptions
-    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var scoped: ScopedOptions
 
     func validate() throws {
         guard (1...1_000_000).contains(subscribers) else { throw ValidationError("--subscribers is 1 to 1000000") }
@@ -39,7 +38,7 @@ struct LoadOptions: ParsableArguments, ScopedControlOptions {
 
     /// The plan, with its limits checked and the target known to answer.
     func plan() throws(CommandFailure) -> LoadPlan {
-        let scope = try scopeOptions.scope()
+        let scope = try scoped.scope()
         let name = topic ?? scope.announcedTopic.description
         let topic = try checked(try TopicName(name))
         let plan = LoadPlan(

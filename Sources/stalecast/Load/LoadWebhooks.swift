@@ -50,8 +50,7 @@ struct LoadWebhooks: AsyncParsableCommand, ScopedControlOptions {
     @Flag(help: "Add a histogram of all latencies.")
     var histogram = false
 
-    @OptionGroup var scopeOptions: ScopeOptions
-    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var scoped: ScopedOptions
 
     func validate() throws {
         guard (1...20_000).contains(receivers) else { throw ValidationError("--receivers is 1 to 20000") }

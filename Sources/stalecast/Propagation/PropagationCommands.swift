@@ -36,8 +36,7 @@ struct PropagationStatus: AsyncParsableCommand, ScopedControlOptions {
         help: "Show the newest version's progress as it goes, and that of newer ones, until Ctrl-C.")
     var follow = false
 
-    @OptionGroup var scopeOptions: ScopeOptions
-    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var scoped: ScopedOptions
 
     private static let nothing = "no version published yet"
 
@@ -110,8 +109,7 @@ struct PropagationLaggards: AsyncParsableCommand, ScopedControlOptions {
     @Option(help: "How many to list, 1 to 1000.")
     var limit = 100
 
-    @OptionGroup var scopeOptions: ScopeOptions
-    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var scoped: ScopedOptions
 
     func validate() throws {
         guard (1...1000).contains(limit) else { throw ValidationError("--limit is 1 to 1000") }
@@ -165,8 +163,7 @@ struct PropagationList: AsyncParsableCommand, ScopedControlOptions {
     @Option(help: "How many versions to list, 1 to 300.")
     var limit = 20
 
-    @OptionGroup var scopeOptions: ScopeOptions
-    @OptionGroup var connection: ConnectionOptions
+    @OptionGroup var scoped: ScopedOptions
 
     func validate() throws {
         guard (1...300).contains(limit) else { throw ValidationError("--limit is 1 to 300") }
