@@ -58,14 +58,14 @@ package struct LatencyHistogram {
 
     private static func bound(_ step: Int) -> Double { exp2(Double(step) / 2) }
 
-    /// One line per bucket with a bar; the longest has `width` characters.
-    package func lines(width: Int = 50) -> [String] {
+    /// One line per bucket with a bar; the longest has 50 characters.
+    package func lines() -> [String] {
         let most = buckets.map(\.count).max() ?? 0
         let total = buckets.reduce(0) { $0 + $1.count }
         return buckets.map { bucket in
             let range = "\(Self.label(bucket.lower)) – \(Self.label(bucket.upper)) ms"
             let share = String(format: "%.1f %%", 100 * Double(bucket.count) / Double(max(total, 1)))
-            return "  \(range)  \(Self.bar(bucket.count, of: most, width)) \(bucket.count) (\(share))"
+            return "  \(range)  \(Self.bar(bucket.count, of: most, 50)) \(bucket.count) (\(share))"
         }
     }
 

@@ -1,5 +1,4 @@
 import CLinux
-import Foundation
 package import StalecastWire
 
 /// Subscribers at work, and the steps that are measured on them. Ends with ``stop()``.

@@ -1,5 +1,4 @@
 import ArgumentParser
-import StalecastOutbound
 import StalecastWire
 
 struct ClusterCommand: AsyncParsableCommand {

@@ -1,5 +1,4 @@
 import ArgumentParser
-import Foundation
 import StalecastTemplate
 import StalecastWire
 

@@ -80,16 +80,32 @@ struct Watch: AsyncParsableCommand {
         let scope = try scopeOptions.scope()
         let request = Watcher.Request(
             topics: given.isEmpty ? [scope.announcedTopic] : given, scope: scope, cursor: since, have: have)
-        let patterns = try keys.map { try checked(try KeyPattern($0)) }
-        let printer = Watch.Printer(
-            output: connection.output, limit: count, filter: MessageFilter(patterns),
-            command: exec.map(MessageCommand.init)
-        ) { await greeting(request) }
-        var watcher = Watcher(request, polls: poll, address: connection.addressWithKey, sink: printer.take)
-        do {
-            try await watcher.run()
-        } catch is Watch.Printer.Enough {}
+        let filter = MessageFilter(try keys.map { try checked(try KeyPattern($0)) })
+        let (output, line) = (connection.output, Watcher.Line(palette: connection.output.palette))
+        var (hasGreeted, printed) = (false, 0)
+        var watcher = Watcher(request, polls: poll, address: connection.addressWithKey) { event in
+            if case .synced(let cursor) = event, !hasGreeted {
+                hasGreeted = true
+                let greeting = await greeting(request)
+                return output.remark(output.palette.dim("\(greeting); up to date, cursor \(cursor.printable)"))
+            }
+            guard case .message(let data, _) = event else {
+                if let remark = line.remark(event) { output.remark(remark) }
+                return
+            }
+            guard filter.wants(data) else { return }
+            if output.isJSON { try output.jsonText(data) } else { try output.line(line.message(data, at: .now())) }
+            if let code = try await exec.map(MessageCommand.init)?.run(data), code != 0 {
+                output.remark("the command ended with \(code)")
+            }
+            printed += 1
+            if printed == count { throw Enough() }
+        }
+        do { try await watcher.run() } catch is Enough {}
     }
+
+    /// The message that `--count` asked for last has been printed.
+    private struct Enough: Error {}
 }
 
 extension Watch {
@@ -124,48 +140,6 @@ extension JSONValue {
         }
         visit(self)
         return found
-    }
-}
-
-extension Watch {
-    /// Prints watch events and says when there were enough.
-    fileprivate final class Printer {
-        /// The message that `--count` asked for last has been printed.
-        struct Enough: Error {}
-
-        private let output: Output
-        private let limit: Int?
-        private let filter: MessageFilter
-        private let command: MessageCommand?
-        /// First line, once the connection stands.
-        private let greeting: () async -> String
-        private var hasGreeted = false
-        private var printed = 0
-
-        init(
-            output: Output, limit: Int?, filter: MessageFilter, command: MessageCommand?,
-            greeting: @escaping () async -> String
-        ) {
-            (self.output, self.limit, self.filter) = (output, limit, filter)
-            (self.command, self.greeting) = (command, greeting)
-        }
-
-        func take(_ event: Watcher.Event) async throws {
-            let line = Watcher.Line(palette: output.palette)
-            if case .synced(let cursor) = event, !hasGreeted {
-                hasGreeted = true
-                return output.remark(output.palette.dim("\(await greeting()); up to date, cursor \(cursor.printable)"))
-            }
-            guard case .message(let data, _) = event else {
-                if let remark = line.remark(event) { output.remark(remark) }
-                return
-            }
-            guard filter.wants(data) else { return }
-            if output.isJSON { try output.jsonText(data) } else { try output.line(line.message(data, at: .now())) }
-            if let code = try await command?.run(data), code != 0 { output.remark("the command ended with \(code)") }
-            printed += 1
-            if printed == limit { throw Enough() }
-        }
     }
 }
 

@@ -3,15 +3,13 @@ package import Foundation
 /// A file named on the command line. Pipes and devices are as good as files, above all a shell's `<(…)`, which
 /// Foundation's `Data(contentsOf:)` refuses.
 package enum InputFile {
-    private static let chunkBytes = 64 << 10
-
     /// All of it; `-` is standard input. Waits for the writer of a pipe.
     ///
     /// - Parameter maxBytes: reading ends when there is more; then what is returned is longer.
     package static func read(_ path: String, maxBytes: Int = .max) throws(CommandFailure) -> Data {
         do {
             guard path == "-" else { return try contents(of: path, maxBytes: maxBytes) }
-            return try contents(of: STDIN_FILENO, maxBytes: maxBytes)
+            return try contents(of: .standardInput, maxBytes: maxBytes)
         } catch {
             throw CommandFailure(.refused, "\(path) cannot be read (\(error.reason))")
         }
@@ -23,21 +21,12 @@ package enum InputFile {
     static func contents(of path: String, maxBytes: Int = .max) throws -> Data {
         let descriptor = open(path, O_RDONLY | O_CLOEXEC)
         guard descriptor >= 0 else { throw failure(errno) }
-        defer { close(descriptor) }
-        return try contents(of: descriptor, maxBytes: maxBytes)
+        let file = FileHandle(fileDescriptor: descriptor, closeOnDealloc: true)
+        return try contents(of: file, maxBytes: maxBytes)
     }
 
-    private static func contents(of descriptor: Int32, maxBytes: Int) throws -> Data {
-        var data = Data()
-        var buffer = [UInt8](repeating: 0, count: chunkBytes)
-        while data.count <= maxBytes {
-            let count = Foundation.read(descriptor, &buffer, buffer.count)
-            if count < 0, errno == EINTR { continue }
-            guard count >= 0 else { throw failure(errno) }
-            if count == 0 { break }
-            data += buffer[..<count]
-        }
-        return data
+    private static func contents(of file: FileHandle, maxBytes: Int) throws -> Data {
+        try (maxBytes == .max ? file.readToEnd() : file.read(upToCount: maxBytes + 1)) ?? Data()
     }
 
     private static func failure(_ code: Int32) -> any Error {

@@ -1,5 +1,4 @@
 import CLinux
-import Foundation
 import StalecastLoad
 import StalecastWire
 import Synchronization

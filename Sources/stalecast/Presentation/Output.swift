@@ -150,30 +150,17 @@ extension Unicode.Scalar {
 extension String {
     /// JSON whose strings are safe for a terminal; its line ends stay.
     package var jsonPrintable: String {
-        var text = ""
-        for scalar in unicodeScalars {
-            if scalar.steersTerminal, scalar != "\n" {
-                let digits = String(scalar.value, radix: 16)
-                text += "\\u" + String(repeating: "0", count: 4 - digits.count) + digits
-            } else {
-                text.unicodeScalars.append(scalar)
-            }
-        }
-        return text
+        escaped { $0 == "\n" ? "\n" : String(format: "\\u%04x", $0.value) }
     }
 
     /// Safe for a terminal: control characters, line and paragraph separators and text direction marks are escaped,
     /// so that a description written by a stranger cannot move the cursor or forge a line.
-    var printable: String {
-        var text = ""
-        for scalar in unicodeScalars {
-            if scalar.steersTerminal {
-                text += scalar == "\n" ? "\\n" : "\\u{\(String(scalar.value, radix: 16))}"
-            } else {
-                text.unicodeScalars.append(scalar)
-            }
+    var printable: String { escaped { $0 == "\n" ? "\\n" : "\\u{\(String($0.value, radix: 16))}" } }
+
+    private func escaped(_ escape: (Unicode.Scalar) -> String) -> String {
+        unicodeScalars.reduce(into: "") { text, scalar in
+            if scalar.steersTerminal { text += escape(scalar) } else { text.unicodeScalars.append(scalar) }
         }
-        return text
     }
 }
 
