@@ -180,7 +180,7 @@ func keySet(_ keys: [JSONValue]) -> [UInt8] { JSONValue.object(["keys": .array(k
         #expect(authorizer.denial(.query(try made.token(at: clock.now))) == .leaked)
     }
 
-    @Test func theVerdictOfALookIsTheAnswer() throws {
+    @Test func theOutcomeOfAVerificationIsTheAnswer() throws {
         var credentials = Credentials.bearer(try made.token(at: clock.now))
         credentials.verification = .refused(.badSignature)
         #expect(authorizer.denial(credentials) == .badSignature)
