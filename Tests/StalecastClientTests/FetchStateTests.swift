@@ -1,5 +1,6 @@
 import Foundation
 import StalecastClient
+import StalecastTestSupport
 import StalecastWire
 import Testing
 
@@ -92,7 +93,7 @@ import Testing
         }
         let config = StalecastApp.test(server).config
         async let first = config.fetch()
-        #expect(await eventually { server.received.count == 1 })
+        try await eventually { server.received.count == 1 }
         async let second = config.fetch(withExpirationDuration: 0)
         async let third = config.fetch()
         for _ in 1...100 { await Task.yield() }
@@ -113,7 +114,7 @@ import Testing
         let app = StalecastApp.test(server)
         let config = app.config
         let first = Task { _ = try await config.fetch() }
-        #expect(await eventually { server.received.count == 1 })
+        try await eventually { server.received.count == 1 }
         try await event(app)
         return (app, server, first, gate)
     }

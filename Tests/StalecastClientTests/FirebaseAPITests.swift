@@ -1,5 +1,6 @@
 import Foundation
 import StalecastClient
+import StalecastTestSupport
 import Testing
 
 /// The API that code for Firebase and RuStore is written against, every form of every call, in our words. It is compiled
@@ -171,12 +172,12 @@ private enum CallsThatCompile {
         #expect((error as NSError).domain == RemoteConfigUpdateErrorDomain && (error as NSError).code == 8002)
     }
 
-    @Test(.timeLimit(.minutes(5))) func aDelegateHearsThatItMaySubscribe() async {
+    @Test(.timeLimit(.minutes(5))) func aDelegateHearsThatItMaySubscribe() async throws {
         let app = StalecastApp.test(LocalConfigServer(values: ["a": "1"]))
         defer { app.delete() }
         let delegate = Subscriber()
         PushMessaging.messaging(app: app).delegate = delegate
-        #expect(await eventually { PushMessaging.messaging(app: app).topics == ["PUSH_RC"] })
+        try await eventually { PushMessaging.messaging(app: app).topics == ["PUSH_RC"] }
     }
 
     private final class Subscriber: MessagingDelegate {

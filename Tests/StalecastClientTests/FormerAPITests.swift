@@ -1,5 +1,6 @@
 import Foundation
 import StalecastClient
+import StalecastTestSupport
 import Synchronization
 import Testing
 
@@ -60,20 +61,19 @@ import Testing
             for await value in stream { seen.add(value) }
         }
         defer { observing.cancel() }
-        #expect(await eventually { seen.list == ["none"] }, "the value in force, at once")
+        try await eventually("the value in force, at once") { seen.list == ["none"] }
         try await activate(app)
-        #expect(await eventually { seen.list == ["none", "1"] })
+        try await eventually { seen.list == ["none", "1"] }
         server.publish(["a": "1", "b": "2"])
         try await activate(app)
         #expect(app.config["b"].stringValue == "2")
         server.publish(["a": "2", "b": "2"])
         try await activate(app)
-        let passedOver = { seen.list == ["none", "1", "2"] }
-        #expect(await eventually(passedOver), "an activation that did not change it is passed over")
+        try await eventually("an activation that did not change it is passed over") { seen.list == ["none", "1", "2"] }
         #expect(a == "2" && $a.value == "2")
         server.publish(["b": "2"])
         try await activate(app)
-        #expect(await eventually { seen.list == ["none", "1", "2", "none"] }, "a parameter that is gone")
+        try await eventually("a parameter that is gone") { seen.list == ["none", "1", "2", "none"] }
     }
 
     @Test func aSlowObserverGetsTheNewest() async throws {

@@ -1,5 +1,6 @@
 import Foundation
 import StalecastClient
+import StalecastTestSupport
 import Testing
 
 /// Tests code that the guides of Firebase and RuStore have their readers write, in our words: it compiles with another
@@ -71,11 +72,11 @@ import Testing
             guard let configUpdate, error == nil, configUpdate.updatedKeys.contains("a") else { return }
             remoteConfig.activate { _, _ in }
         }
-        #expect(await eventually { server.listenerCount == 1 })
+        try await eventually { server.listenerCount == 1 }
         server.publish(["a": "2"])
-        #expect(await eventually { remoteConfig["a"].stringValue == "2" })
+        try await eventually { remoteConfig["a"].stringValue == "2" }
         registration.remove()
-        #expect(await eventually { server.listenerCount == 0 })
+        try await eventually { server.listenerCount == 0 }
     }
 
     @Test func aPropertyReadsItsParameter() async throws {

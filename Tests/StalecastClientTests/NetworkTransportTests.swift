@@ -1,6 +1,7 @@
 import Foundation
 import StalecastClient
 import StalecastTestServers
+import StalecastTestSupport
 import Testing
 
 /// Requests that are read to their end, over the network.
@@ -55,7 +56,7 @@ import Testing
         } _: { server in
             let error = await #expect(throws: (any Error).self) { try await send(server, timeout: 1) }
             #expect(error?.localizedDescription == "no complete answer within 1.0 s")
-            #expect(await soon { server.peers.first?.isAbandoned == true })
+            try await eventually { server.peers.first?.isAbandoned == true }
         }
     }
 
@@ -75,7 +76,7 @@ import Testing
     @Test func cancellingEndsIt() async throws {
         try await StreamServer.serving { server in
             let task = Task { try await send(server) }
-            #expect(await soon { server.peers.count == 1 })
+            try await eventually { server.peers.count == 1 }
             task.cancel()
             await #expect(throws: CancellationError.self) { try await task.value }
         }

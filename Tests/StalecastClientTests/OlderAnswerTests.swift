@@ -1,5 +1,6 @@
 import Foundation
 import StalecastClient
+import StalecastTestSupport
 import Synchronization
 import Testing
 
@@ -37,7 +38,7 @@ import Testing
         #expect(try await fetched(app) == "3")
         #expect(app.config.fetchedVersion == 3 && app.config.lastFetchStatus == .success)
         let told: [StalecastProblem] = [.olderAnswer(version: 1, held: 3), .olderAnswer(version: 2, held: 3)]
-        #expect(await eventually { problems.withLock { $0 } == told })
+        try await eventually { problems.withLock { $0 } == told }
         server.lag = 0
         server.publish(["a": "4"])
         #expect(try await fetched(app) == "4")
@@ -157,7 +158,7 @@ import Testing
     private func listeningApp(_ heard: Heard) async throws -> StalecastApp {
         let app = try await appAtThree()
         app.config.addOnConfigUpdateListener(remoteConfigUpdateCompletion: heard.hear)
-        #expect(await eventually { server.listenerCount == 1 })
+        try await eventually { server.listenerCount == 1 }
         return app
     }
 
@@ -166,7 +167,7 @@ import Testing
         let before = server.fetchCount
         app.received(.stale(StaleNotice(version: 1000)))
         for attempt in 1...2 {
-            #expect(await eventually { server.fetchCount == before + attempt && clock.pending.count == 1 })
+            try await eventually { server.fetchCount == before + attempt && clock.pending.count == 1 }
             clock.advance(by: 0.8)
         }
     }
@@ -176,9 +177,9 @@ import Testing
         let app = try await listeningApp(heard)
         defer { app.delete() }
         try await announceAbsentVersion(to: app)
-        #expect(await eventually { heard.errors == [.notFetched] })
+        try await eventually { heard.errors == [.notFetched] }
         server.publish(["a": "4"])
-        #expect(await eventually { heard.updates == [["a"]] })
+        try await eventually { heard.updates == [["a"]] }
         #expect(heard.errors == [.notFetched])
         #expect(app.config.isStale, "the announced version may still come")
         clock.advance(by: 300)
@@ -195,7 +196,7 @@ import Testing
         server.losesMessages = true
         server.publish(["a": "4"])
         try await announceAbsentVersion(to: app)
-        #expect(await eventually { heard.updates == [["a"]] })
+        try await eventually { heard.updates == [["a"]] }
         #expect(heard.errors.isEmpty)
     }
 }

@@ -1,5 +1,6 @@
 import Foundation
 import StalecastClient
+import StalecastTestSupport
 import Synchronization
 import Testing
 
@@ -25,12 +26,12 @@ import Testing
         let handled = Mutex<[[String: String]]>([])
         messaging.onMessage { message in handled.withLock { $0.append(message) } }
         try await messaging.subscribe(toTopic: "PUSH_RC")
-        #expect(await eventually { server.listenerCount == 1 })
+        try await eventually { server.listenerCount == 1 }
         server.publish(["a": "2"])
-        #expect(await eventually { messaging.isConfigStale })
-        #expect(await eventually { delegate.messages.withLock { $0.count } == 1 })
+        try await eventually { messaging.isConfigStale }
+        try await eventually { delegate.messages.withLock { $0.count } == 1 }
         #expect(delegate.messages.withLock { $0.first?["CONFIG_STATE"] } == "STALE")
-        #expect(await eventually { handled.withLock { $0.first?["latestTemplateVersionNumber"] } == "2" })
+        try await eventually { handled.withLock { $0.first?["latestTemplateVersionNumber"] } == "2" }
         #expect(server.fetchCount == 1, "the message alone fetches nothing")
         #expect(try await app.config.fetchAndActivate() == .successFetchedFromRemote)
         #expect(!messaging.isConfigStale)
@@ -44,23 +45,22 @@ import Testing
         let messaging = PushMessaging.messaging(app: app)
         try await messaging.subscribe(toTopic: "PUSH_RC")
         #expect(!messaging.fetchesAutomatically)
-        #expect(await eventually { server.listenerCount == 1 })
+        try await eventually { server.listenerCount == 1 }
         server.publish(["a": "2"])
-        #expect(await eventually { messaging.isConfigStale })
+        try await eventually { messaging.isConfigStale }
         messaging.fetchesAutomatically = true
-        #expect(
-            await eventually {
-                clock.advance(by: 2)
-                return app.config.fetchedVersion == 2
-            })
+        try await eventually {
+            clock.advance(by: 2)
+            return app.config.fetchedVersion == 2
+        }
         clock.random = 0.5
         server.publish(["a": "3"], fetchWindowMs: 10000)
-        #expect(await eventually { clock.pending == [5] })
+        try await eventually { clock.pending == [5] }
         clock.advance(by: 5)
-        #expect(await eventually { app.config.fetchedVersion == 3 })
+        try await eventually { app.config.fetchedVersion == 3 }
         messaging.fetchesAutomatically = false
         server.publish(["a": "4"])
-        #expect(await eventually { messaging.isConfigStale })
+        try await eventually { messaging.isConfigStale }
         #expect(app.config.fetchedVersion == 3)
     }
 
@@ -72,9 +72,9 @@ import Testing
         let delegate = Delegate()
         messaging.delegate = delegate
         try await messaging.subscribe(toTopic: "news")
-        #expect(await eventually { server.listenerCount == 1 })
+        try await eventually { server.listenerCount == 1 }
         server.send(message: ["headline": "hello"], toTopic: "news")
-        #expect(await eventually { delegate.messages.withLock { $0 } == [["headline": "hello"]] })
+        try await eventually { delegate.messages.withLock { $0 } == [["headline": "hello"]] }
         #expect(!messaging.isConfigStale)
     }
 
@@ -87,11 +87,11 @@ import Testing
         let second = StalecastApp.test(server, directory: directory)
         let messaging = PushMessaging.messaging(app: second)
         #expect(messaging.topics == ["PUSH_RC", "news"])
-        #expect(await eventually { server.listenerCount == 1 })
+        try await eventually { server.listenerCount == 1 }
         try await messaging.unsubscribe(fromTopic: "news")
         try await messaging.unsubscribe(fromTopic: "PUSH_RC")
         #expect(messaging.topics.isEmpty)
-        #expect(await eventually { server.listenerCount == 0 })
+        try await eventually { server.listenerCount == 0 }
         second.delete()
     }
 

@@ -1,5 +1,6 @@
 import Foundation
 import StalecastClient
+import StalecastTestSupport
 import Synchronization
 import Testing
 
@@ -14,7 +15,7 @@ import Testing
         let app = StalecastApp.test(server, clock: clock)
         try await app.config.fetchAndActivate()
         app.config.addOnConfigUpdateListener(remoteConfigUpdateCompletion: heard.hear)
-        #expect(await eventually { server.listenerCount == 1 })
+        try await eventually { server.listenerCount == 1 }
         return app
     }
 
@@ -22,13 +23,13 @@ import Testing
         let app = try await listeningApp()
         defer { app.delete() }
         server.publish(["a": "2", "b": "1"])
-        #expect(await eventually { heard.updates == [["a"]] })
+        try await eventually { heard.updates == [["a"]] }
         #expect(app.config["a"].stringValue == "1")
         #expect(try await app.config.activate())
         #expect(app.config["a"].stringValue == "2")
         #expect(!app.config.isStale)
         server.rollback(to: 1)
-        #expect(await eventually { heard.updates == [["a"], ["a"]] })
+        try await eventually { heard.updates == [["a"], ["a"]] }
         try await app.config.activate()
         #expect(app.config["a"].stringValue == "1")
         #expect(app.config.activeVersion == 3)
@@ -38,9 +39,9 @@ import Testing
         let app = try await listeningApp()
         defer { app.delete() }
         server.publish(["a": "1", "b": "1"])
-        #expect(await eventually { app.config.fetchedVersion == 2 })
+        try await eventually { app.config.fetchedVersion == 2 }
         server.publish(["a": "1", "b": "9"])
-        #expect(await eventually { !heard.updates.isEmpty })
+        try await eventually { !heard.updates.isEmpty }
         #expect(heard.updates == [["b"]])
     }
 
@@ -48,9 +49,9 @@ import Testing
         let app = try await listeningApp()
         defer { app.delete() }
         server.publish(["a": "2", "b": "1"])
-        #expect(await eventually { heard.updates.count == 1 })
+        try await eventually { heard.updates.count == 1 }
         server.publish(["a": "2", "b": "2"])
-        #expect(await eventually { heard.updates == [["a"], ["a", "b"]] })
+        try await eventually { heard.updates == [["a"], ["a", "b"]] }
     }
 
     @Test func theFetchWaitsWithinTheHerdWindow() async throws {
@@ -58,13 +59,13 @@ import Testing
         let app = try await listeningApp()
         defer { app.delete() }
         server.publish(["a": "2"], fetchWindowMs: 8000)
-        #expect(await eventually { clock.pending == [2] })
+        try await eventually { clock.pending == [2] }
         #expect(app.config.isStale)
         #expect(server.fetchCount == 1)
         clock.advance(by: 1.9)
         #expect(server.fetchCount == 1)
         clock.advance(by: 0.2)
-        #expect(await eventually { heard.updates == [["a", "b"]] })
+        try await eventually { heard.updates == [["a", "b"]] }
         #expect(server.fetchCount == 2)
     }
 
@@ -72,7 +73,7 @@ import Testing
         let app = try await listeningApp()
         defer { app.delete() }
         server.publish(["a": "2", "b": "1"], fetchWindowMs: 60000, isUrgent: true)
-        #expect(await eventually { heard.updates == [["a"]] })
+        try await eventually { heard.updates == [["a"]] }
     }
 
     @Test func fetchesAreSpreadUniformlyOverTheWindow() async throws {
@@ -80,14 +81,14 @@ import Testing
         defer { for app in apps { app.delete() } }
         for app in apps { app.config.addOnConfigUpdateListener(remoteConfigUpdateCompletion: heard.hear) }
         // What they fetch first is over.
-        #expect(await eventually { server.listenerCount == 16 && apps.allSatisfy { $0.config.fetchedVersion == 1 } })
-        #expect(await eventually { apps.allSatisfy { !$0.config.isStale } })
+        try await eventually { server.listenerCount == 16 && apps.allSatisfy { $0.config.fetchedVersion == 1 } }
+        try await eventually { apps.allSatisfy { !$0.config.isStale } }
         for (index, app) in apps.enumerated() {
             clock.random = Double(index) / 16
             app.received(.stale(StaleNotice(version: 99, fetchWindowMs: 16000)))
         }
         // The first waits for nothing; the others for a second each.
-        #expect(await eventually { clock.pending.filter { $0 >= 1 }.count >= 15 })
+        try await eventually { clock.pending.filter { $0 >= 1 }.count >= 15 }
         let waits = Set(clock.pending.map { $0.rounded() })
         #expect(waits.isSuperset(of: Set((1..<16).map(Double.init))))
     }
@@ -103,12 +104,10 @@ import Testing
             DispatchQueue.concurrentPerform(iterations: 2) { number in
                 app.received(.stale(StaleNotice(version: newest - Int64(number), fetchWindowMs: 900)))
             }
-            let isFetched = await eventually {
+            try await eventually("round \(round): the timer is not lost") {
                 clock.advance(by: 1)
                 return app.config.fetchedVersion == newest
             }
-            #expect(isFetched, "round \(round): the timer is lost")
-            if !isFetched { break }
         }
     }
 
@@ -116,16 +115,16 @@ import Testing
         let app = try await listeningApp()
         defer { app.delete() }
         app.received(.stale(StaleNotice(version: 5)))
-        #expect(await eventually { clock.pending.count == 1 })
+        try await eventually { clock.pending.count == 1 }
         clock.advance(by: 0.2)
-        #expect(await eventually { server.fetchCount == 3 && clock.pending.count == 1 })
+        try await eventually { server.fetchCount == 3 && clock.pending.count == 1 }
         clock.advance(by: 0.8)
-        #expect(await eventually { heard.errors == [.notFetched] })
+        try await eventually { heard.errors == [.notFetched] }
         clock.advance(by: 3600)
         #expect(server.fetchCount == 4, "one at the start, three for the message, and no more")
         #expect(app.config.isStale)
         for version in 2...5 { server.publish(["a": "\(version)", "b": "1"]) }
-        #expect(await eventually { app.config.fetchedVersion == 5 })
+        try await eventually { app.config.fetchedVersion == 5 }
         #expect(!app.config.isStale)
     }
 
@@ -135,13 +134,13 @@ import Testing
         server.outage = .unreachable
         server.publish(["a": "2", "b": "1"])
         for _ in 1...10 {
-            #expect(await eventually { clock.pending.count == 1 })
+            try await eventually { clock.pending.count == 1 }
             clock.advance(by: 900)
         }
         server.outage = nil
-        #expect(await eventually { clock.pending.count == 1 || !heard.updates.isEmpty })
+        try await eventually { clock.pending.count == 1 || !heard.updates.isEmpty }
         clock.advance(by: 900)
-        #expect(await eventually { heard.updates == [["a"]] })
+        try await eventually { heard.updates == [["a"]] }
         #expect(heard.errors.isEmpty)
     }
 
@@ -150,13 +149,13 @@ import Testing
         defer { app.delete() }
         server.outage = .status(503, retryAfter: 30)
         server.publish(["a": "2", "b": "1"])
-        #expect(await eventually { server.fetchCount == 2 && clock.pending.count == 1 })
+        try await eventually { server.fetchCount == 2 && clock.pending.count == 1 }
         clock.advance(by: 1)
-        #expect(await eventually { clock.pending == [29.5] }, "29 s until the end, and a spread of up to one")
+        try await eventually("29 s until the end, and a spread of up to one") { clock.pending == [29.5] }
         #expect(server.fetchCount == 2)
         server.outage = nil
         clock.advance(by: 30)
-        #expect(await eventually { heard.updates == [["a"]] })
+        try await eventually { heard.updates == [["a"]] }
     }
 
     @Test func whatWasMissedIsMadeUpForWhenTheConnectionReturns() async throws {
@@ -168,24 +167,24 @@ import Testing
         first.received(.stale(StaleNotice(version: 2)))
         first.delete()
         server.publish(["a": "2", "b": "1"])
-        let isFlagged = { StalecastApp.test(server, clock: clock, directory: directory).config.isStale }
-        #expect(await eventually(isFlagged), "the flag outlives the process")
+        try await eventually("the flag outlives the process") {
+            StalecastApp.test(server, clock: clock, directory: directory).config.isStale
+        }
         let second = StalecastApp.test(server, clock: clock, directory: directory)
         defer { second.delete() }
         let late = Heard()
         second.config.addOnConfigUpdateListener(remoteConfigUpdateCompletion: late.hear)
-        #expect(
-            await eventually {
-                clock.advance(by: 2)
-                return late.updates == [["a"]]
-            })
+        try await eventually {
+            clock.advance(by: 2)
+            return late.updates == [["a"]]
+        }
     }
 
     @Test func aReplacedStoreMayStartOverItsVersions() async throws {
         let app = try await listeningApp()
         defer { app.delete() }
         for version in 2...9 { server.publish(["a": "\(version)", "b": "1"]) }
-        #expect(await eventually { app.config.fetchedVersion == 9 })
+        try await eventually { app.config.fetchedVersion == 9 }
         let restored = LocalConfigServer(values: ["a": "restored"])
         let directory = try #require(app.options.cacheDirectory)
         try await app.config.activate()
@@ -196,7 +195,7 @@ import Testing
         other.config.addOnConfigUpdateListener(remoteConfigUpdateCompletion: heard.hear)
         other.received(.reset(reason: "unknown-epoch"))
         other.received(.stale(StaleNotice(version: 1)))
-        #expect(await eventually { other.config.fetchedVersion == 1 })
+        try await eventually { other.config.fetchedVersion == 1 }
         try await other.config.activate()
         #expect(other.config["a"].stringValue == "restored")
     }
@@ -205,7 +204,7 @@ import Testing
         let app = try await listeningApp()
         defer { app.delete() }
         server.publish(["a": "2", "b": "1"])
-        #expect(await eventually { app.config.fetchedVersion == 2 })
+        try await eventually { app.config.fetchedVersion == 2 }
         try await app.config.activate()
         let lagging = ScriptedTransport { _, _ in
             .json(#"{"entries":{"a":"1"},"state":"UPDATE","templateVersion":"1"}"#, etag: "etag-old")
@@ -217,7 +216,7 @@ import Testing
         defer { other.delete() }
         other.config.addOnConfigUpdateListener(remoteConfigUpdateCompletion: heard.hear)
         other.received(.stale(StaleNotice(version: 3)))
-        #expect(await eventually { lagging.received.count == 1 && !clock.pending.isEmpty })
+        try await eventually { lagging.received.count == 1 && !clock.pending.isEmpty }
         #expect(other.config.fetchedVersion == 2)
     }
 
@@ -239,14 +238,14 @@ import Testing
         let kept = Heard()
         let registration = app.config.addOnConfigUpdateListener(remoteConfigUpdateCompletion: heard.hear)
         let other = app.config.addOnConfigUpdateListener(remoteConfigUpdateCompletion: kept.hear)
-        #expect(await eventually { server.listenerCount == 1 })
+        try await eventually { server.listenerCount == 1 }
         registration.remove()
         registration.remove()
         server.publish(["a": "2", "b": "1"])
-        #expect(await eventually { kept.updates == [["a"]] })
+        try await eventually { kept.updates == [["a"]] }
         #expect(heard.updates.isEmpty)
         other.remove()
-        #expect(await eventually { server.listenerCount == 0 })
+        try await eventually { server.listenerCount == 0 }
     }
 
     @Test func updatesAreAnAsynchronousSequence() async throws {
@@ -263,10 +262,10 @@ import Testing
             }
             return seen
         }
-        #expect(await eventually { server.listenerCount == 1 })
+        try await eventually { server.listenerCount == 1 }
         server.publish(["a": "2", "b": "1"])
         #expect(try await task.value == [["a"], ["b"]])
-        #expect(await eventually { server.listenerCount == 0 })
+        try await eventually { server.listenerCount == 0 }
     }
 
     @Test func aCancelledIterationEnds() async throws {
@@ -276,10 +275,10 @@ import Testing
             for try await _ in app.config.configUpdates {}
             return true
         }
-        #expect(await eventually { server.listenerCount == 1 })
+        try await eventually { server.listenerCount == 1 }
         task.cancel()
         #expect(try await task.value)
-        #expect(await eventually { server.listenerCount == 0 })
+        try await eventually { server.listenerCount == 0 }
     }
 
     @Test func problemsOfTheConnectionReachListeners() async throws {
@@ -288,7 +287,7 @@ import Testing
         app.received(.unavailable)
         app.received(.invalidMessage("x"))
         for failures in 1...20 { app.received(.state(.waiting(failures: failures, reason: "refused"))) }
-        #expect(await eventually { heard.errors.count == 3 })
+        try await eventually { heard.errors.count == 3 }
         #expect(heard.errors == [.unavailable, .messageInvalid, .streamError])
     }
 
@@ -325,14 +324,14 @@ import Testing
         server.lag = 1
         server.publish(["a": "2", "b": "1"])
         for attempt in 2...3 {
-            #expect(await eventually { server.fetchCount == attempt && clock.pending.count == 1 })
+            try await eventually { server.fetchCount == attempt && clock.pending.count == 1 }
             clock.advance(by: 0.8)
         }
-        #expect(await eventually { heard.errors == [.notFetched] })
+        try await eventually { heard.errors == [.notFetched] }
         server.lag = 0
         app.received(.state(.open(transport: "firebase")))
-        #expect(await eventually { clock.pending.count == 1 })
+        try await eventually { clock.pending.count == 1 }
         clock.advance(by: 2)
-        #expect(await eventually { heard.updates == [["a"]] })
+        try await eventually { heard.updates == [["a"]] }
     }
 }

@@ -73,17 +73,6 @@ final class TestClock: Sendable {
     }
 }
 
-/// Waits until `holds` is true; false when that takes longer than `seconds`.
-func eventually(within seconds: TimeInterval = 60, _ holds: () -> Bool) async -> Bool {
-    let deadline = Date().addingTimeInterval(seconds)
-    while !holds() {
-        if Date() > deadline { return false }
-        // Polling leaves the processor to what is waited for; yielding would take it.
-        do { try await Task.sleep(nanoseconds: 2_000_000) } catch { return false }
-    }
-    return true
-}
-
 /// A directory of its own for one test.
 func scratchDirectory() -> URL {
     FileManager.default.temporaryDirectory.appendingPathComponent("stalecast-test-\(UUID().uuidString)")

@@ -1,5 +1,6 @@
 import Foundation
 import StalecastClient
+import StalecastTestSupport
 import StalecastWire
 import Synchronization
 import Testing
@@ -54,15 +55,15 @@ import Testing
         server.losesMessages = true
         server.publish(["a": "2"])
         let second = await client.remoteConfig()
-        #expect(await eventually { clock.pending == [600] })
+        try await eventually { clock.pending == [600] }
         clock.advance(by: 599)
         #expect(first.string(forKey: "a") == "1" && second.string(forKey: "a") == "1")
         clock.advance(by: 1)
-        #expect(await eventually { first.string(forKey: "a") == "2" && second.string(forKey: "a") == "2" })
-        #expect(await eventually { clock.pending == [600] }, "and again after as long")
+        try await eventually { first.string(forKey: "a") == "2" && second.string(forKey: "a") == "2" }
+        try await eventually("and again after as long") { clock.pending == [600] }
         server.publish(["a": "3"])
         clock.advance(by: 600)
-        #expect(await eventually { first.string(forKey: "a") == "3" })
+        try await eventually { first.string(forKey: "a") == "3" }
     }
 
     @Test func defaultHearsOfAVersionBeforeItsTime() async throws {
@@ -70,9 +71,9 @@ import Testing
         defer { app.delete() }
         let client = client(.default(timeInterval: 600), app)
         let view = await client.remoteConfig()
-        #expect(await eventually { server.listenerCount == 1 })
+        try await eventually { server.listenerCount == 1 }
         server.publish(["a": "2"])
-        #expect(await eventually { view.string(forKey: "a") == "2" })
+        try await eventually { view.string(forKey: "a") == "2" }
     }
 
     @Test func snapshotShowsNewValuesOnlyToANewClient() async throws {
@@ -81,7 +82,7 @@ import Testing
         let old = client(.snapshot(timeInterval: 600), app)
         let first = await old.remoteConfig()
         server.publish(["a": "2"])
-        #expect(await eventually { app.config["a"].stringValue == "2" }, "it is fetched and stored all the same")
+        try await eventually("it is fetched and stored all the same") { app.config["a"].stringValue == "2" }
         #expect(first.string(forKey: "a") == "1")
         #expect(await old.remoteConfig().string(forKey: "a") == "1")
         let fresh = client(.snapshot(timeInterval: 600), app)
@@ -126,7 +127,7 @@ import Testing
         let told = [
             "asked", "stored", "asked", "stored", "failed 8003", "asked", "stored", "failed 8002", "failed 8002",
         ]
-        #expect(await eventually { events.list == told })
+        try await eventually { events.list == told }
         clock.advance(by: 60)
         #expect(await client.remoteConfig().string(forKey: "a") == "3")
         #expect(server.fetchCount == 6)
@@ -143,7 +144,7 @@ import Testing
         defer { app.delete() }
         let client = client(.actual, app)
         async let early = client.remoteConfig()
-        #expect(await eventually { transport.received.count == 1 })
+        try await eventually { transport.received.count == 1 }
         server.publish(["a": "2"])
         async let late = client.remoteConfig()
         for _ in 1...100 { await Task.yield() }
@@ -215,11 +216,11 @@ import Testing
         ended.listen(to: first).remove()
         _ = await second.remoteConfig()
         _ = await first.remoteConfig()
-        #expect(await eventually { events.list == ["asked"] }, "nothing new was stored since it began")
+        try await eventually("nothing new was stored since it began") { events.list == ["asked"] }
         server.publish(["a": "2"])
         _ = await second.remoteConfig()
-        #expect(await eventually { events.list == ["asked", "asked", "stored"] }, "both share the storage")
-        #expect(await eventually { others.list == ["asked", "stored", "asked", "asked", "stored"] })
+        try await eventually("both share the storage") { events.list == ["asked", "asked", "stored"] }
+        try await eventually { others.list == ["asked", "stored", "asked", "asked", "stored"] }
         #expect(ended.list.isEmpty)
     }
 
@@ -234,7 +235,7 @@ import Testing
                 stored.withLock { $0 = reborn }
             }))
         _ = await client.remoteConfig()
-        #expect(await eventually { stored.withLock { $0 } == "1" })
+        try await eventually { stored.withLock { $0 } == "1" }
     }
 
     @Test func aClientThatIsGoneStopsRefreshingAndListening() async throws {
@@ -242,9 +243,9 @@ import Testing
         defer { app.delete() }
         var client: RemoteConfigClient? = client(.default(timeInterval: 600), app)
         _ = await client?.remoteConfig()
-        #expect(await eventually { server.listenerCount == 1 && clock.pending == [600] })
+        try await eventually { server.listenerCount == 1 && clock.pending == [600] }
         client = nil
-        #expect(await eventually { server.listenerCount == 0 && clock.pending.isEmpty })
+        try await eventually { server.listenerCount == 0 && clock.pending.isEmpty }
     }
 
     // MARK: Accounts
@@ -293,10 +294,10 @@ import Testing
         account.withLock { $0 = "bob" }
         #expect(await client.remoteConfig().string(forKey: "account") == "bob")
         #expect(early.string(forKey: "account") == "ann")
-        #expect(await eventually { !clock.pending.isEmpty })
+        try await eventually { !clock.pending.isEmpty }
         let asked = mirror.received.count
         clock.advance(by: 600)
-        #expect(await eventually { mirror.received.count > asked })
+        try await eventually { mirror.received.count > asked }
         let last = try JSONValue.parse(mirror.received.last?.body ?? Data())
         #expect(last["customSignals"]?["account"] == "bob", "no request names the former account any more")
     }
@@ -348,18 +349,17 @@ import Testing
         _ = await client.remoteConfig()
         account.withLock { $0 = "ann" }
         let ann = await client.remoteConfig()
-        #expect(await eventually { server.listenerCount == 1 })
+        try await eventually { server.listenerCount == 1 }
         server.publish(["a": "2"])
-        #expect(await eventually { ann.string(forKey: "a") == "2" })
+        try await eventually { ann.string(forKey: "a") == "2" }
         // The connection is kept and says nothing again.
         server.losesMessages = true
         account.withLock { $0 = "bob" }
         let bob = await client.remoteConfig()
-        #expect(
-            await eventually {
-                if clock.pending.contains(where: { $0 <= 2 }) { clock.advance(by: 1) }
-                return bob.string(forKey: "a") == "2"
-            })
+        try await eventually {
+            if clock.pending.contains(where: { $0 <= 2 }) { clock.advance(by: 1) }
+            return bob.string(forKey: "a") == "2"
+        }
     }
 
     @Test func anEventListenerMayRemoveAnotherWhenItIsRemoved() async throws {

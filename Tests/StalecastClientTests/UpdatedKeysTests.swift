@@ -1,5 +1,6 @@
 import Foundation
 import StalecastClient
+import StalecastTestSupport
 import Testing
 
 /// `updatedKeys` as the official SDKs compute it: against what is active, metadata included.
@@ -59,12 +60,11 @@ import Testing
         let activated = Heard()
         app.config.addOnActivateListener { activated.hear(keys: $0) }
         app.received(.stale(StaleNotice(version: 2)))
-        #expect(
-            await eventually {
-                app.config.fetchedVersion == 2 && !app.config.isStale && (differing.isEmpty || !heard.updates.isEmpty)
-            })
+        try await eventually {
+            app.config.fetchedVersion == 2 && !app.config.isStale && (differing.isEmpty || !heard.updates.isEmpty)
+        }
         try await app.config.activate()
-        #expect(await eventually { activated.updates.count == 1 })
+        try await eventually { activated.updates.count == 1 }
         #expect(activated.updates == [Set(differing)])
         #expect(heard.updates == (differing.isEmpty ? [] : [Set(differing)]))
         #expect(server.received.last?.headers["X-Firebase-RC-Fetch-Type"] == "REALTIME/1")

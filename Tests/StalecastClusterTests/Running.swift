@@ -150,7 +150,7 @@ final class SharedMemoryLog: SharedLog {
         }
         guard hangs else { return }
         // Cancelled: the call ends.
-        while (try? await Task.sleep(for: .seconds(3600))) != nil {}
+        await untilCancelled()
         hanging.withLock { $0 = $0.map { $0 - 1 } }
         throw .unknown("cancelled")
     }

@@ -2,6 +2,7 @@ import NIOCore
 import StalecastControl
 import StalecastHTTP
 import StalecastStore
+import StalecastTestSupport
 import StalecastWire
 import Synchronization
 import Testing
@@ -207,9 +208,9 @@ struct BadHTTPTests {
                     }
                 }
                 // The last answer may still be on its way at the first call: the daemon repeats it each second.
-                while open.lowered.load(ordering: .relaxed) == 0 || open.count.load(ordering: .relaxed) > 2 {
+                try await eventually {
                     capacity.closeExcess()
-                    await Task.yield()
+                    return open.lowered.load(ordering: .relaxed) == 1 && open.count.load(ordering: .relaxed) <= 2
                 }
                 for _ in 0..<4 { try await group.next() }
                 #expect(open.count.load(ordering: .relaxed) == 2)

@@ -1,5 +1,6 @@
 import StalecastEdge
 import StalecastHub
+import StalecastTestSupport
 import StalecastWire
 import Testing
 
@@ -116,9 +117,7 @@ import Testing
     @Test func aPacedWalkKeepsItsBooks() async throws {
         try await LiveEdge.with(engine: true, herdBudget: 10, { $0.times.heartbeat = .milliseconds(300) }) { live in
             var clients = try (0..<40).map { _ in try live.invalidations(known: "0") }
-            while live.hub.herd(of: LiveEdge.scope)?.pacedOverMs != 4000 {
-                try await Task.sleep(for: .milliseconds(20))
-            }
+            try await eventually { live.hub.herd(of: LiveEdge.scope)?.pacedOverMs == 4000 }
             live.publish()
             try await live.wait { ($0.deliveries[.firebase] ?? 0) >= 5 }
             for client in clients { client.readSome(milliseconds: 0) }

@@ -3,6 +3,7 @@ import Logging
 import StalecastEdge
 import StalecastHTTP
 import StalecastHub
+import StalecastTestSupport
 import StalecastWire
 import Synchronization
 import Testing
@@ -50,10 +51,10 @@ final class LiveEdge: Sendable {
     /// Connections change hands while they are counted, so what is wrong must stay wrong.
     private func checkBooks() async {
         var problems: [String] = []
-        for _ in 0..<20 {
+        // The problems are the failure.
+        try? await eventually(within: .seconds(2)) {
             problems = await edge.inconsistencies()
-            if problems.isEmpty { return }
-            await Task.yield()
+            return problems.isEmpty
         }
         #expect(problems == [])
     }
@@ -128,11 +129,9 @@ final class LiveEdge: Sendable {
     }
 
     /// Waits until a fact about Edge's counters holds.
-    func wait(for seconds: Double = 60, until fact: (EdgeTally) -> Bool) async throws {
-        let end = Clock.now() + seconds
-        while !fact(edge.tally) {
-            try #require(Clock.now() < end, "the counters never got there: \(edge.tally)")
-            try await Task.sleep(for: .milliseconds(10))
+    func wait(file: String = #fileID, line: Int = #line, until fact: (EdgeTally) -> Bool) async throws {
+        do { try await eventually(file: file, line: line) { fact(edge.tally) } } catch let error as NotInTime {
+            throw NotInTime(description: "\(error): \(edge.tally)")
         }
     }
 }

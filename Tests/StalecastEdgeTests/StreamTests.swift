@@ -2,6 +2,7 @@ import Foundation
 import StalecastEdge
 import StalecastHub
 import StalecastTestServers
+import StalecastTestSupport
 import StalecastWire
 import Testing
 
@@ -137,7 +138,7 @@ import Testing
             let answer = try poll.readToEnd()
             #expect(answer.contains("\"messages\":[]") && answer.contains("Retry-After: "))
             // The client sees the end before the server counts it.
-            while live.edge.connections > 0 { await Task.yield() }
+            try await eventually { live.edge.connections == 0 }
         }
     }
 
@@ -150,7 +151,7 @@ import Testing
             // Far longer than this test is ever kept waiting: with the first answer the others are still to come.
             async let drained: Void = live.edge.drain(over: .seconds(60), each: .seconds(1))
             var left = 100
-            try await live.wait(for: 60) {
+            try await live.wait {
                 left = $0.polls
                 return left < 100
             }

@@ -1,6 +1,7 @@
 import NIOPosix
 import StalecastEtcd
 import StalecastRecords
+import StalecastTestSupport
 import Synchronization
 import Testing
 
@@ -71,7 +72,7 @@ struct EtcdAssignmentsTests {
 
     private func wait(_ condition: () -> Bool) async throws -> Duration {
         let began = ContinuousClock.now
-        while !condition() { try await Task.sleep(for: .milliseconds(5)) }
+        try await eventually { condition() }
         return began.duration(to: .now)
     }
 
@@ -131,7 +132,7 @@ struct EtcdAssignmentsTests {
             members.kill9(member)
             try await writes(client)
             try members.start(member)
-            while try await !serves(client, member) { try await Task.sleep(for: .milliseconds(20)) }
+            try await eventually { try await serves(client, member) }
             try await writes(client)
         }
         #expect(a.owned.tokens == tokens)

@@ -2,7 +2,6 @@ import NIOPosix
 import StalecastEtcd
 import StalecastRecords
 import StalecastTestSupport
-import Synchronization
 import Testing
 
 /// Calls whose task is cancelled: they end at once, and leave nothing behind. Needs no etcd.
@@ -59,13 +58,11 @@ import Testing
         let client = try client(member)
         let open = call(client)
         try await eventually { member.figures.calls.count == 1 }
-        let begun = Mutex(false)
         let late = Task {
-            while !begun.withLock({ $0 }) { await Task.yield() }
+            await untilCancelled()
             return await call(client, isCancelled: Task.isCancelled)
         }
         late.cancel()
-        begun.withLock { $0 = true }
         #expect(await late.value == .cancelled(isSent: false))
         #expect(member.figures.calls.count == 1)
         open.cancel()

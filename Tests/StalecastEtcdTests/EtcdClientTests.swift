@@ -2,6 +2,7 @@ import Foundation
 import NIOPosix
 import StalecastEtcd
 import StalecastTestServers
+import StalecastTestSupport
 import Synchronization
 import Testing
 
@@ -70,7 +71,7 @@ struct EtcdClientTests {
                 authorities: certificates.file("ca.pem"),
                 certificate: (certificates.file("used.pem"), certificates.file("used.key")))
         }
-        while await !problem(client).contains("our certificate") { try await Task.sleep(for: .milliseconds(50)) }
+        try await eventually { await problem(client).contains("our certificate") }
         try certificates.copy("client.pem", to: "used.pem")
         try certificates.copy("client.key", to: "used.key")
         try await whenReady(client)
@@ -160,7 +161,7 @@ struct EtcdClientTests {
             #expect(again < 4, "five watches in turn ended before a member that answers was silent")
         }
         members.signal(SIGSTOP, 1)
-        while !ended.withLock({ $0 }) { try await Task.sleep(for: .milliseconds(50)) }
+        try await eventually { ended.withLock { $0 } }
         await #expect { try await client.status(of: 1) } throws: { "\($0)".contains("says nothing") }
         members.signal(SIGCONT, 1)
         end()

@@ -1,6 +1,7 @@
 import NIOPosix
 import StalecastEtcd
 import StalecastRecords
+import StalecastTestSupport
 import Synchronization
 import Testing
 
@@ -89,7 +90,7 @@ struct EtcdRecordsTests {
         }
         let stored = try await whenReady { try await EtcdRecords(clients[0], cluster: "one").all() }
         let expected = Dictionary(uniqueKeysWithValues: stored.records.map { ($0.name.id, $0.value) })
-        while told.withLock({ $0 }) != expected { try await Task.sleep(for: .milliseconds(20)) }
+        try await eventually { told.withLock { $0 } == expected }
         #expect(expected.count == 26)
     }
 

@@ -1,6 +1,7 @@
 import Foundation
 import StalecastOutbound
 import StalecastTestServers
+import StalecastTestSupport
 import Testing
 
 /// Needs a machine whose only name server never answers; `deploy/with-silent-dns.sh` makes one for a command and names
@@ -30,11 +31,7 @@ struct SilentNameServerTests {
                 for _ in 0..<200 { #expect(await Self.status(fixture, server) == 204) }
                 #expect(await lookups.value == [.dnsTimeout])
                 // Figures are those of the loop's last turn.
-                let end = ContinuousClock.now + .seconds(20)
-                while fixture.engine.figures.lookups > 0, ContinuousClock.now < end {
-                    try await Task.sleep(for: .milliseconds(5))
-                }
-                #expect(fixture.engine.figures.lookups == 0)
+                try await eventually { fixture.engine.figures.lookups == 0 }
                 #expect(fixture.engine.figures.longestTurn < 5_000_000_000)
             }
         }
@@ -84,7 +81,7 @@ struct SilentNameServerTests {
                 #expect(try await send("known.reached").status == 204)
                 try await withThrowingTaskGroup(of: OutboundFailure.Reason?.self) { group in
                     for number in 0..<20 { group.addTask { try await send("host-\(number).gone").failure } }
-                    while fixture.engine.figures.lookups < 2 { await Task.yield() }
+                    try await eventually { fixture.engine.figures.lookups >= 2 }
                     let known = try await send("known.reached")
                     #expect(known.status == 204, "\(known)")
                     for try await failure in group { #expect(failure == .dnsTimeout) }

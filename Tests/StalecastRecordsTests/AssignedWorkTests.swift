@@ -1,4 +1,5 @@
 import StalecastRecords
+import StalecastTestSupport
 import Synchronization
 import Testing
 
@@ -9,7 +10,7 @@ import Testing
         work.set([
             "a": { token in
                 log.withLock { $0.append("begin \(token)") }
-                while !Task.isCancelled { await Task.yield() }
+                await untilCancelled()
                 log.withLock { $0.append("end") }
             }
         ])

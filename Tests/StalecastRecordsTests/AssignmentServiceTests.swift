@@ -1,5 +1,6 @@
 import StalecastRecords
 import StalecastTestRecords
+import StalecastTestSupport
 import Synchronization
 import Testing
 
@@ -17,9 +18,8 @@ import Testing
             AssignmentService.Worker { name, token in
                 self.state.withLock { $0.owned[name] = token }
             } finish: { name, _ in
-                while !self.state.withLock({ $0.isOpen }), !Task.isCancelled {
-                    try? await Task.sleep(for: .milliseconds(1))
-                }
+                // Cancelled: nothing waits for it any more.
+                try? await eventually { self.state.withLock { $0.isOpen } }
                 self.state.withLock { $0.owned[name] = nil }
             } lost: { name in
                 self.state.withLock {
@@ -51,16 +51,12 @@ import Testing
         }
     }
 
-    private func wait(_ condition: () -> Bool) async {
-        while !condition(), !Task.isCancelled { try? await Task.sleep(for: .milliseconds(1)) }
-    }
-
     @Test func dutiesMoveAndAreHandedOver() async throws {
         let records = MemoryRecords()
         let time = Mutex(Duration.zero)
         let clock: @Sendable () -> Duration = { time.withLock { $0 } }
         let a = try await Node("a", records, clock)
-        await wait { a.work.owned.count == 8 }
+        try await eventually { a.work.owned.count == 8 }
         #expect(a.assignments.permit("d0", .seconds(43)) == a.work.owned["d0"])
         #expect(a.assignments.permit("d0", .seconds(44)) == nil && a.assignments.owned("other") == nil)
 
@@ -70,11 +66,11 @@ import Testing
         // What is under way at a is waited for, and no more begins there.
         a.work.open(false)
         time.withLock { $0 += .seconds(11) }
-        await wait { (0..<8).contains { a.assignments.owned("d\($0)") == nil } }
+        try await eventually { (0..<8).contains { a.assignments.owned("d\($0)") == nil } }
         try await Task.sleep(for: .milliseconds(20))
         #expect(a.work.owned.count == 8 && b.work.owned.isEmpty)
         a.work.open(true)
-        await wait { !b.work.owned.isEmpty && a.work.owned.count + b.work.owned.count == 8 }
+        try await eventually { !b.work.owned.isEmpty && a.work.owned.count + b.work.owned.count == 8 }
         #expect(Set(a.work.owned.keys).isDisjoint(with: b.work.owned.keys))
 
         // What an owner keeps, its successor reads; a deposed one keeps nothing.
@@ -88,7 +84,7 @@ import Testing
         #expect(b.work.owned.isEmpty)
         let record = try await records.records([RecordName(NodeRecord.kind, "b")]).records.first
         _ = try await records.remove(RecordName(NodeRecord.kind, "b"), at: record?.revision ?? 0)
-        await wait { a.work.owned.count == 8 }
+        try await eventually { a.work.owned.count == 8 }
         #expect(a.work.owned[moved].map { $0 > token } == true && a.work.lost.isEmpty)
         for task in a.tasks + b.tasks { task.cancel() }
     }
@@ -97,17 +93,17 @@ import Testing
         let records = MemoryRecords()
         let time = Mutex(Duration.zero)
         let a = try await Node("a", records, { time.withLock { $0 } })
-        await wait { a.work.owned.count == 8 }
+        try await eventually { a.work.owned.count == 8 }
         records.setAway(true)
         time.withLock { $0 += .seconds(30) }
         #expect(a.assignments.permit("d0", .seconds(13)) != nil && a.assignments.permit("d0", .seconds(14)) == nil)
         #expect(a.work.lost.isEmpty)
         time.withLock { $0 += .seconds(16) }
-        await wait { a.work.lost.count == 8 }
+        try await eventually { a.work.lost.count == 8 }
         #expect(a.assignments.owned("d0") == nil)
         // It comes back: what this node does not know of is removed and taken anew.
         records.setAway(false)
-        await wait { a.work.owned.count == 8 }
+        try await eventually { a.work.owned.count == 8 }
         for task in a.tasks { task.cancel() }
     }
 }

@@ -79,7 +79,7 @@ import Testing
         a.membership.setAssignments([
             "work": { _ in
                 log.withLock { $0.append("begin") }
-                while !Task.isCancelled { await Task.yield() }
+                await untilCancelled()
                 log.withLock { $0.append("end") }
             }
         ])

@@ -1,14 +1,11 @@
 import StalecastRecords
 import StalecastTestRecords
+import StalecastTestSupport
 import StalecastWire
 import Synchronization
 import Testing
 
 @Suite(.timeLimit(.minutes(5))) struct PresenceTests {
-    private func wait(_ condition: () async -> Bool) async {
-        while await !condition(), !Task.isCancelled { try? await Task.sleep(for: .milliseconds(1)) }
-    }
-
     @Test func aRecordIsReadAsItWasWritten() throws {
         var record = NodeRecord()
         record.addresses = ["edge": "10.0.0.1:8080", "control": "10.0.0.1:8081"]
@@ -102,16 +99,16 @@ import Testing
         }
         let name = RecordName(NodeRecord.kind, "a")
         func stored() async -> NodeRecord? { await board.record(name).map { NodeRecord($0.value) } }
-        await wait { await stored()?.version == "1" }
+        try await eventually { await stored()?.version == "1" }
         // Not more often than every five seconds.
         version.withLock { $0 = "2" }
         try await Task.sleep(for: .milliseconds(20))
         #expect(await stored()?.version == "1")
         time.withLock { $0 = .seconds(6) }
-        await wait { await stored()?.version == "2" }
+        try await eventually { await stored()?.version == "2" }
         // That it leaves is said at once.
         isLeaving.withLock { $0 = true }
-        await wait { await stored()?.isLeaving == true }
+        try await eventually { await stored()?.isLeaving == true }
         let revision = records.revision
         time.withLock { $0 = .seconds(60) }
         try await Task.sleep(for: .milliseconds(20))
@@ -120,15 +117,15 @@ import Testing
         // Its lease ends at the store: it is there again.
         records.change(secretly: name, to: nil)
         records.endWatches()
-        await wait { await (board.record(name)?.revision).map { $0 > revision } == true }
+        try await eventually { await (board.record(name)?.revision).map { $0 > revision } == true }
         // Another node has the same id.
         var other = NodeRecord()
         other.instance = "other"
         let revisionNow = await board.record(name)?.revision
         _ = try await records.put(other.encoded, to: name, over: revisionNow, lease: nil)
-        await wait { await stored()?.instance == "i" && presence.problem?.contains("node id a") == true }
+        try await eventually { await stored()?.instance == "i" && presence.problem?.contains("node id a") == true }
         time.withLock { $0 += .seconds(60) }
-        await wait { presence.problem == nil }
+        try await eventually { presence.problem == nil }
 
         task.cancel()
         await task.value

@@ -127,7 +127,7 @@ private final class HeldWriter: Sendable {
         _ publishes: [Publish], meanwhile: () -> Void = {}
     ) async throws -> [Result<StoredVersion, StoreError>] {
         async let first = store.put("first")
-        while announced.isEmpty { await Task.yield() }
+        try await eventually { !announced.isEmpty }
         let tasks = publishes.map { publish in
             Task { () -> Result<StoredVersion, StoreError> in
                 do throws(StoreError) {
@@ -137,7 +137,7 @@ private final class HeldWriter: Sendable {
                 }
             }
         }
-        while store.waitingPublishes < publishes.count + 1 { await Task.yield() }
+        try await eventually { store.waitingPublishes > publishes.count }
         meanwhile()
         gate.signal()
         _ = try await first

@@ -56,14 +56,3 @@ func staleJSON(_ version: Int, topic: String = "PUSH_RC") -> String {
 }
 
 func syncedEvent(_ cursor: String) -> String { "event: synced\nid: \(cursor)\ndata: {\"cursor\":\"\(cursor)\"}\n\n" }
-
-/// Waits until `holds` is true; false when that takes longer than `seconds`. Looks every 2 ms instead of all the time,
-/// because the loop under test needs a core as well.
-func soon(within seconds: TimeInterval = 120, _ holds: () -> Bool) async -> Bool {
-    let deadline = Date().addingTimeInterval(seconds)
-    while !holds() {
-        if Date() > deadline { return false }
-        do { try await Task.sleep(nanoseconds: 2_000_000) } catch { return false }
-    }
-    return true
-}

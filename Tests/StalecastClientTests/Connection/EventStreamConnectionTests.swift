@@ -1,6 +1,7 @@
 import Foundation
 import StalecastClient
 import StalecastTestServers
+import StalecastTestSupport
 import Testing
 
 /// A connection over server-sent events, against servers that behave and servers that do not.
@@ -12,17 +13,17 @@ import Testing
             let connection = StaleConnection.test(server, log, topics: ["PUSH_RC", "a~b"], have: 3)
             connection.start()
             defer { connection.stop() }
-            #expect(await soon { server.peers.count == 1 })
+            try await eventually { server.peers.count == 1 }
             let peer = try server.peers[required: 0]
             #expect(peer.line == "GET /v1/events?topic=PUSH_RC&topic=a~b&have=3 HTTP/1.1")
             #expect(peer.headers["accept"] == "text/event-stream")
             #expect(peer.headers["cache-control"] == "no-cache")
             #expect(peer.headers["last-event-id"] == nil)
-            #expect(await soon { log.states == [.connecting] })
+            try await eventually { log.states == [.connecting] }
             peer.openStream("retry: 20\n: hello\n\n" + syncedEvent("e.1"))
-            #expect(await soon { log.cursors == ["e.1"] })
+            try await eventually { log.cursors == ["e.1"] }
             peer.send(staleEvent(4, cursor: "e.2"))
-            #expect(await soon { log.versions == [4] })
+            try await eventually { log.versions == [4] }
             let notice = try #require(log.notices.first)
             #expect(notice.topic == "PUSH_RC" && notice.project == "demo" && notice.namespace == "firebase")
             #expect(notice.sinceVersion == 1 && notice.changedKeys == ["a", "b"] && notice.etag == "etag-4")
@@ -40,7 +41,7 @@ import Testing
             let connection = StaleConnection.test(server, log)
             connection.start()
             defer { connection.stop() }
-            #expect(await soon { log.events.count == 5 })
+            try await eventually { log.events.count == 5 }
             let notice = try #require(log.notices.first)
             #expect(
                 notice.data == ["screen": "home", "count": "3"] && notice.topic == "PUSH_RC" && notice.version == 0)
@@ -65,7 +66,7 @@ import Testing
             let connection = StaleConnection.test(server, log, cursor: "e.0")
             connection.start()
             defer { connection.stop() }
-            #expect(await soon { log.versions == [2, 3] && log.cursors == ["e.1", "e.3"] })
+            try await eventually { log.versions == [2, 3] && log.cursors == ["e.1", "e.3"] }
             let ids = server.peers.map { $0.headers["last-event-id"] }
             #expect(ids == ["e.0", "e.2", "e.2"])
             #expect(log.losses.count == 2, "\(log.events)")
@@ -88,7 +89,7 @@ import Testing
             let connection = StaleConnection.test(server, log)
             connection.start()
             defer { connection.stop() }
-            #expect(await soon { log.versions == [2, 3, 4, 1] })
+            try await eventually { log.versions == [2, 3, 4, 1] }
             #expect(log.events.contains(.reset(reason: "unknown-epoch")))
         }
     }
@@ -99,11 +100,11 @@ import Testing
         let connection = StaleConnection.test(server, log)
         connection.start()
         defer { connection.stop() }
-        #expect(await soon { server.peers.count == 1 })
+        try await eventually { server.peers.count == 1 }
         try server.peers[required: 0].openStream(": up\n\n")
-        #expect(await soon { log.states.last == .open(transport: "sse") })
+        try await eventually { log.states.last == .open(transport: "sse") }
         server.stop()
-        #expect(await soon { log.losses.count >= 12 })
+        try await eventually { log.losses.count >= 12 }
         #expect(log.states.contains { if case .waiting(let failures, _) = $0 { failures >= 10 } else { false } })
         _ = port
     }
@@ -115,10 +116,10 @@ import Testing
             let connection = StaleConnection.test(server, log) { $0.heartbeatLimit = 0.1 }
             connection.start()
             defer { connection.stop() }
-            #expect(await soon { log.versions == [2] })
+            try await eventually { log.versions == [2] }
             #expect(log.losses.first?.contains("no heartbeat") == true)
             let silent = try server.peers[required: 0]
-            #expect(await soon { silent.isAbandoned })
+            try await eventually { silent.isAbandoned }
         }
     }
 
@@ -127,7 +128,7 @@ import Testing
             let connection = StaleConnection.test(server, log) { $0.heartbeatLimit = 1 }
             connection.start()
             defer { connection.stop() }
-            #expect(await soon { server.peers.count == 1 })
+            try await eventually { server.peers.count == 1 }
             let peer = try server.peers[required: 0]
             peer.openStream()
             let (beats, beat) = AsyncStream.makeStream(of: Void.self)
@@ -151,7 +152,7 @@ import Testing
         } _: { server in
             let connection = StaleConnection.test(server, log)
             connection.start()
-            #expect(await soon { log.states.last == .ended })
+            try await eventually { log.states.last == .ended }
             connection.networkChanged()
             connection.enterBackground()
             connection.enterForeground()
@@ -159,7 +160,7 @@ import Testing
             #expect(log.states == [.connecting, .ended])
             connection.stop()
             connection.start()
-            #expect(await soon { server.peers.count == 2 })
+            try await eventually { server.peers.count == 2 }
             connection.stop()
         }
     }
@@ -172,9 +173,9 @@ import Testing
             let start = Date()
             connection.start()
             defer { connection.stop() }
-            #expect(await soon { server.peers.count == 2 })
+            try await eventually { server.peers.count == 2 }
             #expect(Date().timeIntervalSince(start) >= 1)
-            #expect(await soon { log.losses == ["the server answered HTTP 503"] })
+            try await eventually { log.losses == ["the server answered HTTP 503"] }
         }
     }
 
@@ -195,7 +196,7 @@ import Testing
                 }
                 connection.start()
                 defer { connection.stop() }
-                #expect(await soon { log.versions == [2] })
+                try await eventually { log.versions == [2] }
                 #expect(server.peers.map(\.path) == ["/v1/events?topic=PUSH_RC", "/v1/other"])
                 #expect(server.peers.allSatisfy { $0.headers["authorization"] == "Bearer x" })
                 let peer = try target.peers[required: 0]
@@ -217,7 +218,7 @@ import Testing
                 }
                 connection.start()
                 defer { connection.stop() }
-                #expect(await soon { log.losses.count == 1 })
+                try await eventually { log.losses.count == 1 }
                 #expect(server.peers.count == 1)
             }
         }
@@ -229,7 +230,7 @@ import Testing
             }
             connection.start()
             defer { connection.stop() }
-            #expect(await soon { log.losses == ["more than 20 redirects in a row"] })
+            try await eventually { log.losses == ["more than 20 redirects in a row"] }
             #expect(server.peers.count == 21)
         }
     }
@@ -241,13 +242,13 @@ import Testing
             let connection = StaleConnection.test(server, log)
             connection.start()
             defer { connection.stop() }
-            #expect(await soon { log.losses.count == 1 })
+            try await eventually { log.losses.count == 1 }
             connection.networkChanged()
-            #expect(await soon { log.versions == [1] })
+            try await eventually { log.versions == [1] }
             connection.networkChanged()
-            #expect(await soon { log.versions == [1, 2] })
+            try await eventually { log.versions == [1, 2] }
             let left = try server.peers[required: 1]
-            #expect(await soon { left.isAbandoned })
+            try await eventually { left.isAbandoned }
         }
     }
 
@@ -260,14 +261,14 @@ import Testing
             connection.start()
             connection.enterForeground()
             defer { connection.stop() }
-            #expect(await soon { log.cursors == ["e.0"] })
+            try await eventually { log.cursors == ["e.0"] }
             connection.enterBackground()
             let left = try server.peers[required: 0]
-            #expect(await soon { left.isAbandoned && log.states.last == .idle })
+            try await eventually { left.isAbandoned && log.states.last == .idle }
             #expect(server.peers.count == 1)
             connection.networkChanged()
             connection.enterForeground()
-            #expect(await soon { log.cursors == ["e.0", "e.1"] })
+            try await eventually { log.cursors == ["e.0", "e.1"] }
             #expect(server.peers.map { $0.headers["last-event-id"] } == [nil, "e.0"])
         }
     }
@@ -278,12 +279,12 @@ import Testing
         } _: { server in
             let connection = StaleConnection.test(server, log)
             connection.start()
-            #expect(await soon { log.versions == [2] })
+            try await eventually { log.versions == [2] }
             connection.stop()
             let count = log.events.count
             let left = try server.peers[required: 0]
             left.send(staleEvent(3))
-            #expect(await soon { left.isAbandoned })
+            try await eventually { left.isAbandoned }
             #expect(log.events.count == count)
         }
     }
@@ -293,10 +294,10 @@ import Testing
             let connection = StaleConnection.test(server, log, have: 0)
             connection.start()
             defer { connection.stop() }
-            #expect(await soon { server.peers.count == 1 })
+            try await eventually { server.peers.count == 1 }
             connection.holds(version: 7)
             connection.networkChanged()
-            #expect(await soon { server.peers.count == 2 })
+            try await eventually { server.peers.count == 2 }
             #expect(server.peers.map(\.path) == ["/v1/events?topic=PUSH_RC&have=0", "/v1/events?topic=PUSH_RC&have=7"])
         }
     }
@@ -320,14 +321,14 @@ extension EventStreamConnectionTests {
                     options.tokenProvider = {
                         let number = asked.next()
                         // Another connection comes back again and again meanwhile, by the same clock.
-                        if number == 2 { _ = await soon { other.peers.count >= 10 } }
+                        if number == 2 { try? await eventually { other.peers.count >= 10 } }
                         return "token\(number)"
                     }
                 }
                 let clock = StaleConnection.test(other, ConnectionLog())
                 for each in [connection, clock] { each.start() }
                 defer { for each in [connection, clock] { each.stop() } }
-                #expect(await soon { server.peers.count == 2 })
+                try await eventually { server.peers.count == 2 }
                 #expect(server.peers.map { $0.headers["authorization"] } == ["Bearer token1", "Bearer token2"])
                 #expect(asked.count == 2)
             }
@@ -340,17 +341,17 @@ extension EventStreamConnectionTests {
             let connection = asking(server, asked)
             connection.start()
             defer { connection.stop() }
-            #expect(await soon { server.peers.count == 1 })
+            try await eventually { server.peers.count == 1 }
             #expect(try server.peers[required: 0].headers["authorization"] == "Bearer token1")
             try server.peers[required: 0].answer(401)
-            #expect(await soon { server.peers.count == 2 })
+            try await eventually { server.peers.count == 2 }
             #expect(try server.peers[required: 1].headers["authorization"] == "Bearer token2")
             #expect(try server.peers[required: 1].headers["last-event-id"] == "e.7", "the cursor is kept")
             try server.peers[required: 1].openStream("retry: 20\n\n" + syncedEvent("e.8"))
             _ = try server.peers[required: 1].send("event: auth\ndata: {\"type\":\"expiring\",\"inMs\":30000}\n\n")
-            #expect(await soon { asked.count == 3 })
+            try await eventually { asked.count == 3 }
             try server.peers[required: 1].close()
-            #expect(await soon { server.peers.count == 3 })
+            try await eventually { server.peers.count == 3 }
             #expect(try server.peers[required: 2].headers["authorization"] == "Bearer token3")
             #expect(try server.peers[required: 2].headers["last-event-id"] == "e.8" && asked.count == 3)
         }

@@ -1,6 +1,7 @@
 import Foundation
 import StalecastClient
 import StalecastTestServers
+import StalecastTestSupport
 import Testing
 
 /// Tests long-poll when no stream comes through; and Firebase's own stream.
@@ -21,9 +22,9 @@ import Testing
             }
             connection.start()
             defer { connection.stop() }
-            #expect(await soon { log.versions == [2] && log.cursors == ["e.1", "e.2"] })
+            try await eventually { log.versions == [2] && log.cursors == ["e.1", "e.2"] }
             let held = "/v1/poll?topic=PUSH_RC&have=1&wait=20000ms"
-            #expect(await soon { server.peers.last?.path == "\(held)&cursor=e.2" })
+            try await eventually { server.peers.last?.path == "\(held)&cursor=e.2" }
             let paths = server.peers.map(\.path)
             #expect(paths.first { $0.hasPrefix("/v1/poll") } == "/v1/poll?topic=PUSH_RC&have=1&wait=0")
             #expect(paths.contains("\(held)&cursor=e.1"))
@@ -46,7 +47,7 @@ import Testing
             let connection = StaleConnection.test(server, log)
             connection.start()
             defer { connection.stop() }
-            #expect(await soon { log.versions == [2] && log.cursors == ["e.1"] })
+            try await eventually { log.versions == [2] && log.cursors == ["e.1"] }
             let kinds = server.peers.prefix(8).map { $0.path.hasPrefix("/v1/poll") ? "poll" : "events" }
             #expect(kinds == ["events", "poll", "poll", "poll", "events", "poll", "poll", "poll"])
         }
@@ -67,16 +68,16 @@ import Testing
             let connection = StaleConnection.test(server, log) { $0.streamRetryInterval = 2 }
             connection.start()
             defer { connection.stop() }
-            #expect(await soon { server.peers.count == 4 && log.versions == [2] })
+            try await eventually { server.peers.count == 4 && log.versions == [2] }
             let held = try #require(server.peers.first { $0.path.contains("cursor=e.1") })
             let stream = try #require(server.peers.last { $0.path.hasPrefix("/v1/events") })
             #expect(stream.headers["last-event-id"] == "e.1", "\(server.peers.map(\.path))")
             #expect(!held.isAbandoned, "until the stream is known to come through, the poll goes on")
             stream.send(syncedEvent("e.2"))
-            #expect(await soon { log.versions == [2, 3] && log.cursors == ["e.1", "e.2"] && held.isAbandoned })
+            try await eventually { log.versions == [2, 3] && log.cursors == ["e.1", "e.2"] && held.isAbandoned }
             #expect(log.states.last == .open(transport: "sse"))
             stream.send(staleEvent(4, cursor: "e.3"))
-            #expect(await soon { log.versions == [2, 3, 4] })
+            try await eventually { log.versions == [2, 3, 4] }
         }
     }
 
@@ -89,7 +90,7 @@ import Testing
             let start = Date()
             connection.start()
             defer { connection.stop() }
-            #expect(await soon { server.peers.count >= 5 })
+            try await eventually { server.peers.count >= 5 }
             #expect(Date().timeIntervalSince(start) >= 2)
         }
     }
@@ -103,7 +104,7 @@ import Testing
             let connection = StaleConnection.test(server, log, cursor: "e.9")
             connection.start()
             defer { connection.stop() }
-            #expect(await soon { log.cursors == ["f.1"] })
+            try await eventually { log.cursors == ["f.1"] }
             let told = log.events.filter { if case .state = $0 { false } else { true } }
             #expect(told.count == 4 && told.first == .reset(reason: "unknown-epoch") && log.versions == [1])
             let second = try server.peers[required: 1]
@@ -120,7 +121,7 @@ import Testing
             let connection = StaleConnection.test(server, log)
             connection.start()
             defer { connection.stop() }
-            #expect(await soon { log.versions == [2] })
+            try await eventually { log.versions == [2] }
             #expect(server.peers.count == 5)
         }
     }

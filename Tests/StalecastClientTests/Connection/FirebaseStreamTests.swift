@@ -1,6 +1,7 @@
 import Foundation
 import StalecastClient
 import StalecastTestServers
+import StalecastTestSupport
 import Synchronization
 import Testing
 
@@ -32,7 +33,7 @@ import Testing
             let connection = connection(server, have: 6, failing: 2)
             connection.start()
             defer { connection.stop() }
-            #expect(await soon { server.peers.count == 1 })
+            try await eventually { server.peers.count == 1 }
             let peer = try server.peers[required: 0]
             #expect(
                 peer.line == "POST /v1/projects/demo/namespaces/firebase:streamFetchInvalidations?key=k%26y HTTP/1.1")
@@ -43,29 +44,29 @@ import Testing
                 peer.body.contains(#""lastKnownVersionNumber":"6""#)
                     && peer.body.contains(#""appInstanceId":"instance""#))
             peer.send("HTTP/1.1 200 OK\r\nContent-Type: application/json; charset=UTF-8\r\n\r\n\n")
-            #expect(await soon { log.states.last == .open(transport: "firebase") })
+            try await eventually { log.states.last == .open(transport: "firebase") }
             // Google's array, cut anywhere; an old version says nothing.
             for piece in [
                 "[{\"latestTemplate", "VersionNumber\": \"6\"\n}\n", ",{\"latestTemplateVersionNumber\":7}", ",\n{",
             ] {
                 peer.send(piece)
             }
-            #expect(await soon { log.versions == [7] })
+            try await eventually { log.versions == [7] }
             peer.send("\"latestTemplateVersionNumber\":\"9\"}{\"latestTemplateVersionNumber\":\"11\"}")
-            #expect(await soon { log.versions == [7, 9, 11] })
+            try await eventually { log.versions == [7, 9, 11] }
             let notice = try #require(log.notices.first)
             #expect(notice.topic == "" && notice.namespace == "firebase" && notice.data["CONFIG_STATE"] == "STALE")
             peer.send(#"{"a":"}","b":"\"{","c":{"d":1},"latestTemplateVersionNumber":"12"}"#)
-            #expect(await soon { log.versions == [7, 9, 11, 12] }, "braces in texts and objects within end nothing")
+            try await eventually("braces in texts and objects within end nothing") { log.versions == [7, 9, 11, 12] }
             // Longer than any message: skipped, and what follows is understood.
             peer.send("{\"x\":\"" + String(repeating: "}", count: 100_000) + "\"}{\"latestTemplateVersionNumber\":13}")
-            #expect(await soon { log.versions == [7, 9, 11, 12, 13] })
+            try await eventually { log.versions == [7, 9, 11, 12, 13] }
             #expect(log.events.contains(.invalidMessage("a message is longer than 65536 bytes")))
             peer.send("{nonsense}")
-            #expect(await soon { if case .invalidMessage = log.events.last { true } else { false } })
+            try await eventually { if case .invalidMessage = log.events.last { true } else { false } }
             connection.holds(version: 11)
             peer.close()
-            #expect(await soon { server.peers.count == 2 })
+            try await eventually { server.peers.count == 2 }
             #expect(try server.peers[required: 1].body.contains(#""lastKnownVersionNumber":"11""#))
         }
     }
@@ -77,7 +78,7 @@ import Testing
             let connection = connection(server)
             connection.start()
             defer { connection.stop() }
-            #expect(await soon { log.events.last == .unavailable })
+            try await eventually { log.events.last == .unavailable }
             #expect(log.events.filter { $0 == .unavailable }.count == 1)
         }
     }
@@ -93,7 +94,7 @@ import Testing
             let start = Date()
             connection.start()
             defer { connection.stop() }
-            #expect(await soon { server.peers.count == 2 && log.versions == [7] })
+            try await eventually { server.peers.count == 2 && log.versions == [7] }
             #expect(Date().timeIntervalSince(start) >= 1)
         }
     }

@@ -1,6 +1,7 @@
 import Foundation
 import StalecastClient
 import StalecastTestServers
+import StalecastTestSupport
 import Testing
 
 /// The parsers read what Edge is tested to write.
@@ -27,7 +28,7 @@ import Testing
             let connection = StaleConnection.test(server, log, topics: ["PUSH_RC", "NOBODY"], cursor: "nonsense")
             connection.start()
             defer { connection.stop() }
-            #expect(await soon { log.versions == [1, 2, 3] })
+            try await eventually { log.versions == [1, 2, 3] }
             #expect(told.first == .reset(reason: "malformed"))
             #expect(told.contains(.unknownTopics(["NOBODY"])))
             #expect(log.cursors.first == "\(Self.epoch).1")
@@ -50,7 +51,7 @@ import Testing
             let connection = StaleConnection.test(server, log, topics: ["PUSH_RC", "NOBODY"], cursor: "nonsense")
             connection.start()
             defer { connection.stop() }
-            #expect(await soon { log.cursors.first == "\(Self.epoch).3" })
+            try await eventually { log.cursors.first == "\(Self.epoch).3" }
             #expect(told.first == .reset(reason: "malformed"))
             #expect(told.contains(.unknownTopics(["NOBODY"])))
             check(try #require(log.notices.first), version: 3)
@@ -71,7 +72,7 @@ import Testing
             }
             connection.start()
             defer { connection.stop() }
-            #expect(await soon { log.versions == [1, 2, 3] })
+            try await eventually { log.versions == [1, 2, 3] }
             #expect(told.count == 3)
         }
     }

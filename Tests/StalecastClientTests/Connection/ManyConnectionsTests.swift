@@ -1,7 +1,7 @@
 import Foundation
 import StalecastClient
 import StalecastTestServers
-import Synchronization
+import StalecastTestSupport
 import Testing
 
 /// Hundreds of connections in one process, and the other way plain http can go.
@@ -21,9 +21,9 @@ import Testing
                 let before = Self.threads
                 for connection in connections { connection.start() }
                 defer { for connection in connections { connection.stop() } }
-                #expect(await soon { logs.allSatisfy { $0.cursors.count == 1 } })
+                try await eventually { logs.allSatisfy { $0.cursors.count == 1 } }
                 for peer in server.peers { peer.send(staleEvent(2)) }
-                #expect(await soon { logs.allSatisfy { $0.versions == [2] } })
+                try await eventually { logs.allSatisfy { $0.versions == [2] } }
                 // Other tests run beside this one and have threads as well.
                 #expect(Self.threads - before < count * 2 / 3)
                 #expect(server.peers.count == count)
@@ -39,11 +39,11 @@ import Testing
             do {
                 let connection = StaleConnection.test(server, log)
                 connection.start()
-                #expect(await soon { log.states.last == .open(transport: "sse") })
+                try await eventually { log.states.last == .open(transport: "sse") }
                 withExtendedLifetime(connection) {}
             }
             let left = try server.peers[required: 0]
-            #expect(await soon { left.isAbandoned })
+            try await eventually { left.isAbandoned }
         }
     }
 
@@ -59,11 +59,11 @@ import Testing
             let connection = StaleConnection.test(server, log) { $0.prefersURLSession = true }
             connection.start()
             defer { connection.stop() }
-            #expect(await soon { log.cursors == ["e.1"] })
+            try await eventually { log.cursors == ["e.1"] }
             try server.peers[required: 1].send(staleEvent(2, cursor: "e.2"))
-            #expect(await soon { log.versions == [2] })
+            try await eventually { log.versions == [2] }
             try server.peers[required: 1].close()
-            #expect(await soon { log.versions == [2, 3] })
+            try await eventually { log.versions == [2, 3] }
             #expect(server.peers.map(\.path) == ["/v1/events?topic=PUSH_RC", "/elsewhere", "/v1/events?topic=PUSH_RC"])
             #expect(try server.peers[required: 2].headers["last-event-id"] == "e.2")
         }

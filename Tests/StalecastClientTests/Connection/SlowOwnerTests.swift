@@ -1,6 +1,7 @@
 import Foundation
 import StalecastClient
 import StalecastTestServers
+import StalecastTestSupport
 import Testing
 
 /// An owner that does not take what comes: the connection reads no more, so that the server notices.
@@ -25,12 +26,12 @@ import Testing
                 gate.open()
                 connection.stop()
             }
-            #expect(await soon { server.peers.count == 1 })
+            try await eventually { server.peers.count == 1 }
             let peer = try server.peers[required: 0]
             peer.openStream()
             Thread.detachNewThread { for version in 1...total { peer.send(padding + staleEvent(version)) } }
             gate.open()
-            #expect(await soon { seen.versions.last == Int64(total) })
+            try await eventually { seen.versions.last == Int64(total) }
             #expect(seen.versions == (1...Int64(total)).map { $0 })
         }
     }
@@ -45,13 +46,13 @@ import Testing
                 gate.open()
                 connection.stop()
             }
-            #expect(await soon { server.peers.count == 1 })
+            try await eventually { server.peers.count == 1 }
             try server.peers[required: 0].openStream()
             let events = (1...1_000).map { padding + staleEvent($0) }.joined()
             let first = try await server.peers[required: 0].sendUntilStalled(events, limit: limit)
             #expect(first < limit)
             connection.networkChanged()
-            #expect(await soon { server.peers.count == 2 })
+            try await eventually { server.peers.count == 2 }
             try server.peers[required: 1].openStream()
             let second = try await server.peers[required: 1].sendUntilStalled(events, limit: limit)
             #expect(second < limit)

@@ -1,6 +1,7 @@
 import Foundation
 import StalecastClient
 import StalecastTestServers
+import StalecastTestSupport
 import Synchronization
 import Testing
 
@@ -38,10 +39,10 @@ import Testing
             let app = app(server)
             defer { app.delete() }
             app.config.addOnConfigUpdateListener { _, _ in }
-            #expect(await soon { server.peers.count == 1 })
+            try await eventually { server.peers.count == 1 }
             #expect(server.peers.map(\.path) == ["/v1/events?topic=PUSH_RC&project=shop&namespace=firebase&have=0"])
             RemoteConfig.remoteConfig(app: app, namespace: "other").addOnConfigUpdateListener { _, _ in }
-            #expect(await soon { server.peers.count == 2 })
+            try await eventually { server.peers.count == 2 }
             let second = try server.peers[required: 1]
             #expect(second.path == "/v1/events?topic=PUSH_RC&project=shop&have=0", "both namespaces")
         }
@@ -58,10 +59,10 @@ import Testing
                 let app = app(server, topics: topics)
                 try await app.config.fetchAndActivate()
                 app.config.addOnConfigUpdateListener { _, _ in }
-                #expect(await soon { server.peers.count > before })
+                try await eventually { server.peers.count > before }
                 #expect(try server.peers[required: before].headers["last-event-id"] == cursor)
                 #expect(try server.peers[required: before].path.hasSuffix("have=1"))
-                #expect(await soon { app.config.storedCursor == "e.7" })
+                try await eventually { app.config.storedCursor == "e.7" }
                 try await app.config.setCustomSignals([:])
                 app.delete()
             }
@@ -77,7 +78,7 @@ import Testing
             let other = RemoteConfig.remoteConfig(app: app, namespace: "two")
             try await other.fetchAndActivate()
             app.config.addOnConfigUpdateListener { _, _ in }
-            #expect(await soon { app.config.storedCursor == "e.8" })
+            try await eventually { app.config.storedCursor == "e.8" }
             #expect(other.storedCursor == nil, "nothing was said of its versions")
         }
     }
@@ -87,16 +88,16 @@ import Testing
             var app = app(server)
             try await app.config.fetchAndActivate()
             app.config.addOnConfigUpdateListener { _, _ in }
-            #expect(await soon { server.peers.count == 1 })
+            try await eventually { server.peers.count == 1 }
             values.publish(["a": "2"])
             try server.peers[required: 0].openStream(syncedEvent("e.1") + message(2, cursor: "e.2"))
-            #expect(await soon { app.config.fetchedVersion == 2 && app.config.storedCursor == "e.2" })
+            try await eventually { app.config.fetchedVersion == 2 && app.config.storedCursor == "e.2" }
             try await app.config.setCustomSignals([:])
             app.delete()
             app = self.app(server)
             defer { app.delete() }
             app.config.addOnConfigUpdateListener { _, _ in }
-            #expect(await soon { server.peers.count == 2 })
+            try await eventually { server.peers.count == 2 }
             #expect(try server.peers[required: 1].headers["last-event-id"] == "e.2")
         }
     }
@@ -112,7 +113,7 @@ import Testing
                 TransportRequest(method: "GET", url: server.url.appendingPathComponent("probe"), timeout: 1))
             #expect(server.peers.map(\.path) == ["/probe"])
             app.enterForeground()
-            #expect(await soon { server.peers.last?.path.hasPrefix("/v1/events") == true })
+            try await eventually { server.peers.last?.path.hasPrefix("/v1/events") == true }
         }
     }
 
@@ -153,8 +154,8 @@ import Testing
         await #expect(throws: PushMessagingError.unknownTopic("NEWS")) {
             try await messaging.subscribe(toTopic: "NEWS")
         }
-        #expect(await soon { app.config.fetchedVersion == 2 })
-        #expect(await soon { problems.list.contains(.unknownTopic("NEWS")) })
+        try await eventually { app.config.fetchedVersion == 2 }
+        try await eventually { problems.list.contains(.unknownTopic("NEWS")) }
         #expect(messaging.topics == ["NEWS"], "it is kept, for servers learn topics")
     }
 }

@@ -80,16 +80,6 @@ final class Reports: Sendable {
     @Sendable func add(_ report: SourceWatcher.Report) { reports.withLock { $0.append(report) } }
 }
 
-/// Waits until the condition holds; false after 10 s.
-func eventually(_ condition: @Sendable () -> Bool) async -> Bool {
-    let deadline = ContinuousClock.now + .seconds(60)
-    while !condition() {
-        if ContinuousClock.now > deadline { return false }
-        try? await Task.sleep(for: .milliseconds(2))  // The deadline ends it.
-    }
-    return true
-}
-
 /// Runs a watcher while `body` runs.
 func watching<Value>(_ watcher: SourceWatcher, _ body: () async throws -> Value) async rethrows -> Value {
     let task = Task { await watcher.run() }

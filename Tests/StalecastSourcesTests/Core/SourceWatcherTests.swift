@@ -1,6 +1,7 @@
 import StalecastSources
 import StalecastStore
 import StalecastTestServers
+import StalecastTestSupport
 import StalecastWire
 import Synchronization
 import Testing
@@ -25,8 +26,8 @@ import Testing
     @Test func looksAtOnceAndAdopts() async throws {
         source.show("a", version: 7)
         let watcher = watcher(Self.seldom)
-        await watching(watcher) {
-            #expect(await eventually { fresh.adopted.count == 1 && watcher.status.lastSuccess != nil })
+        try await watching(watcher) {
+            try await eventually { fresh.adopted.count == 1 && watcher.status.lastSuccess != nil }
         }
         #expect(reports.all == [.adopted(1, hasFenceTimedOut: false)])
         #expect(watcher.status.originVersion == 7)
@@ -37,30 +38,30 @@ import Testing
     @Test func whatIsCurrentIsNotAdoptedAgain() async throws {
         source.show("a")
         let watcher = watcher(Self.often)
-        await watching(watcher) { #expect(await eventually { source.polls > 5 }) }
+        try await watching(watcher) { try await eventually { source.polls > 5 } }
         #expect(fresh.adopted.count == 1)
     }
 
     @Test func aTriggerLooksNow() async throws {
         let watcher = watcher(Self.seldom)
-        await watching(watcher) {
-            #expect(await eventually { watcher.status.lastSuccess != nil })
+        try await watching(watcher) {
+            try await eventually { watcher.status.lastSuccess != nil }
             source.show("a")
             watcher.poll()
-            #expect(await eventually { fresh.adopted.count == 1 })
+            try await eventually { fresh.adopted.count == 1 }
         }
         #expect(source.polls == 2)
     }
 
     @Test func triggersDuringALookMakeOneMore() async throws {
         let opened = Mutex(false)
-        source.hold { while !opened.withLock({ $0 }) { try? await Task.sleep(for: .milliseconds(2)) } }
+        source.hold { try? await eventually { opened.withLock { $0 } } }
         let watcher = watcher(Self.seldom)
-        await watching(watcher) {
-            #expect(await eventually { source.polls == 1 })
+        try await watching(watcher) {
+            try await eventually { source.polls == 1 }
             for _ in 0..<50 { watcher.poll() }
             opened.withLock { $0 = true }
-            #expect(await eventually { source.polls == 2 && !watcher.status.isPolling })
+            try await eventually { source.polls == 2 && !watcher.status.isPolling }
             try? await Task.sleep(for: .milliseconds(100))
             #expect(source.polls == 2)
         }
@@ -69,13 +70,13 @@ import Testing
     @Test func aPromisedVersionIsLookedForUntilItShows() async throws {
         source.show("a", version: 4)
         let watcher = watcher(Self.seldom)
-        await watching(watcher) {
-            #expect(await eventually { watcher.status.originVersion == 4 })
+        try await watching(watcher) {
+            try await eventually { watcher.status.originVersion == 4 }
             source.show(.unchanged)
             watcher.poll(expecting: 5)
-            #expect(await eventually { source.polls >= 4 })
+            try await eventually { source.polls >= 4 }
             source.show("b", version: 5)
-            #expect(await eventually { fresh.adopted.count == 2 })
+            try await eventually { fresh.adopted.count == 2 }
         }
     }
 
@@ -91,15 +92,15 @@ import Testing
         source.show(.failed(first))
         let watcher = watcher(PollSchedule(interval: .milliseconds(10), longestPause: .milliseconds(10)))
         try await watching(watcher) {
-            #expect(await eventually { (watcher.status.failing?.count ?? 0) >= 2 })
+            try await eventually { (watcher.status.failing?.count ?? 0) >= 2 }
             #expect(watcher.status.problem == first)
             let second = OriginProblem(.unreachable, "refused")
             source.show(.failed(second))
             watcher.poll()
-            #expect(await eventually { watcher.status.problem == second })
+            try await eventually { watcher.status.problem == second }
             source.show(.unchanged)
             watcher.poll()
-            #expect(await eventually { watcher.status.problem == nil })
+            try await eventually { watcher.status.problem == nil }
             let all = reports.all
             #expect(all.prefix(2) == [.problem(first), .problem(second)])
             guard case .recovered(let failures) = try #require(all.last) else {
@@ -114,9 +115,9 @@ import Testing
         source.show(.failed(OriginProblem(.invalidContent, "not JSON")))
         let watcher = watcher(PollSchedule(interval: .milliseconds(10), longestPause: .seconds(300)))
         try await watching(watcher) {
-            #expect(await eventually { (watcher.status.failing?.count ?? 0) >= 12 })
+            try await eventually { (watcher.status.failing?.count ?? 0) >= 12 }
             source.show(.failed(OriginProblem(.unreachable, "503")))
-            #expect(await eventually { watcher.status.problem?.reason == .unreachable })
+            try await eventually { watcher.status.problem?.reason == .unreachable }
             let pause = try #require(watcher.status.nextPollAt) - #require(watcher.status.lastPoll).at
             // Half a second at most after one failure, minutes after twelve.
             #expect(pause <= .milliseconds(500))
@@ -128,12 +129,12 @@ import Testing
         let watcher = watcher(Self.often)
         // Before the failure, so that a test that is late to see it does not ask for more than was promised.
         let begun = ContinuousClock.now
-        await watching(watcher) {
-            #expect(await eventually { watcher.status.failing?.count == 1 })
+        try await watching(watcher) {
+            try await eventually { watcher.status.failing?.count == 1 }
             source.show("a")
-            while fresh.adopted.isEmpty && ContinuousClock.now - begun < .seconds(10) {
+            try await eventually {
                 watcher.poll()
-                try? await Task.sleep(for: .milliseconds(5))
+                return !fresh.adopted.isEmpty
             }
             #expect(fresh.adopted.count == 1)
             #expect(ContinuousClock.now - begun >= .milliseconds(400))
@@ -143,15 +144,15 @@ import Testing
     @Test func whatCannotBeAdoptedIsForgottenAndTriedAgain() async throws {
         source.show("a", version: 5)
         let watcher = watcher(Self.often, isNumbered: true)
-        await watching(watcher) {
-            #expect(await eventually { fresh.adopted.map(\.version) == [5] })
+        try await watching(watcher) {
+            try await eventually { fresh.adopted.map(\.version) == [5] }
             source.show("b", version: 3)
-            #expect(await eventually { watcher.status.problem?.reason == .older })
+            try await eventually { watcher.status.problem?.reason == .older }
             source.show("b", version: 5)
-            #expect(await eventually { watcher.status.problem?.reason == .sameVersion })
+            try await eventually { watcher.status.problem?.reason == .sameVersion }
             #expect(source.forgotten > 0)
             source.show("b", version: 6)
-            #expect(await eventually { fresh.adopted.map(\.version) == [5, 6] && watcher.status.problem == nil })
+            try await eventually { fresh.adopted.map(\.version) == [5, 6] && watcher.status.problem == nil }
         }
     }
 
@@ -159,14 +160,14 @@ import Testing
         source.show("a")
         let elsewhere = Scope(project: try ProjectID("nobody"), namespace: .firebase)
         let watcher = SourceWatcher(elsewhere, source: source, store: fresh.store, schedule: Self.often)
-        await watching(watcher) { #expect(await eventually { watcher.status.problem?.reason == .store }) }
+        try await watching(watcher) { try await eventually { watcher.status.problem?.reason == .store } }
         #expect(source.forgotten > 0)
     }
 
     @Test func whatWasAdoptedBeforeARestartIsStillKnown() async throws {
         source.show("a")
         let before = watcher(Self.often)
-        await watching(before) { #expect(await eventually { fresh.adopted.count == 1 }) }
+        try await watching(before) { try await eventually { fresh.adopted.count == 1 } }
         let status = watcher(Self.seldom).status
         #expect(try status.version == 1 && status.lastChange == fresh.adopted[required: 0].metadata.updateTime)
     }
@@ -190,7 +191,7 @@ import Testing
         source.show(.failed(problem))
         let watcher = watcher(Self.seldom)
         try await watching(watcher) {
-            #expect(await eventually { watcher.status.failing?.count == 1 })
+            try await eventually { watcher.status.failing?.count == 1 }
             let pause = try #require(watcher.status.nextPollAt) - #require(watcher.status.lastPoll).at
             // Without that it is 2.5 to 5 s.
             #expect(pause <= .milliseconds(20))
@@ -225,16 +226,16 @@ import Testing
     @Test func whatWasNotAdoptedAtTheEndIsSeenAgain() async throws {
         source.show("a")
         // Ends when the watcher's task is cancelled, as the wait at a fence does.
-        source.hold { _ = try? await Task.sleep(for: .seconds(3600)) }
+        source.hold { await untilCancelled() }
         let watcher = watcher(Self.seldom)
-        await watching(watcher) { #expect(await eventually { source.polls == 1 }) }
+        try await watching(watcher) { try await eventually { source.polls == 1 } }
         #expect(source.forgotten == 1 && fresh.adopted.isEmpty)
     }
 
     @Test func cancellingEndsAWatcherThatWaits() async throws {
         let watcher = watcher(Self.seldom)
         let task = Task { await watcher.run() }
-        #expect(await eventually { watcher.status.lastSuccess != nil })
+        try await eventually { watcher.status.lastSuccess != nil }
         task.cancel()
         await task.value
     }

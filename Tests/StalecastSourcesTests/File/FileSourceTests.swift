@@ -1,6 +1,7 @@
 import Foundation
 import StalecastSources
 import StalecastTemplate
+import StalecastTestSupport
 import Synchronization
 import Testing
 
@@ -60,9 +61,9 @@ import Testing
         try folder.write(Self.json("0"), to: "live/t.json")
         let source = source("live", watch: watch, quiet: .milliseconds(1))
         let listening = Task { await source.listen { _ in } }
-        while watch.directories == 0 {
+        try await eventually {
             _ = await source.poll()
-            await Task.yield()
+            return watch.directories > 0
         }
         for turn in 1...10 {
             try folder.makeFolder("new")
@@ -171,11 +172,11 @@ import Testing
     /// Listens while `body` runs, and gives it a function that waits for the next call.
     private func listening(
         _ source: FileSource, _ body: (_ heard: @Sendable () -> Int) async throws -> Void
-    ) async rethrows {
+    ) async throws {
         let count = Mutex(0)
         let task = Task { await source.listen { _ in count.withLock { $0 += 1 } } }
         defer { task.cancel() }
-        #expect(await eventually { count.withLock { $0 } > 0 })
+        try await eventually { count.withLock { $0 } > 0 }
         _ = await source.poll()
         try await body { count.withLock { $0 } }
     }
@@ -188,14 +189,14 @@ import Testing
             for value in ["b", "c"] {
                 let before = heard()
                 try folder.write(Self.json(value), to: "t.json")
-                #expect(await eventually { heard() > before })
+                try await eventually { heard() > before }
                 #expect(await source.poll().greeting == value)
             }
             let before = heard()
             try folder.write("unrelated", to: "other.txt")
             try folder.write(Self.json("d"), to: "new")
             folder.replace("t.json", with: "new")
-            #expect(await eventually { heard() > before })
+            try await eventually { heard() > before }
             #expect(await source.poll().greeting == "d")
         }
     }
@@ -207,7 +208,7 @@ import Testing
         // Reading it takes longer than the time between two changes.
         try folder.write(Self.json(String(repeating: "a", count: 1_000_000)), to: "t.json")
         let source = FileSource(path: path, kind: .client, watch: watch, patience: .zero)
-        await listening(source) { _ in
+        try await listening(source) { _ in
             source.forget()
             let isOver = Atomic(false)
             Thread.detachNewThread {
@@ -244,7 +245,7 @@ import Testing
             let before = heard()
             try folder.link("..data_tmp", to: "..2")
             folder.replace("..data", with: "..data_tmp")
-            #expect(await eventually { heard() > before })
+            try await eventually { heard() > before }
             #expect(await source.poll().greeting == "b")
         }
     }
@@ -273,7 +274,7 @@ import Testing
         try await listening(source) { heard in
             let before = heard()
             try await writeInTwoSteps("b", to: "t.yaml", source)
-            #expect(await eventually { heard() > before })
+            try await eventually { heard() > before }
         }
     }
 
@@ -297,7 +298,7 @@ import Testing
                 let before = (heardOne(), heardTwo())
                 try await writeInTwoSteps("b", to: "d/1.yaml", one)
                 try await writeInTwoSteps("b", to: "d/2.yaml", two)
-                #expect(await eventually { heardOne() > before.0 && heardTwo() > before.1 })
+                try await eventually { heardOne() > before.0 && heardTwo() > before.1 }
             }
         }
     }
@@ -316,7 +317,7 @@ import Testing
             try await Task.sleep(for: .milliseconds(100))
             let before = heard()
             try folder.write(Self.yaml("b"), to: "d/t.yaml")
-            #expect(await eventually { heard() > before })
+            try await eventually { heard() > before }
             #expect(await source.poll().greeting == "b")
         }
     }

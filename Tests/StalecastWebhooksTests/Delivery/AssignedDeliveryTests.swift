@@ -2,6 +2,7 @@ import StalecastOutbound
 import StalecastRecords
 import StalecastTestRecords
 import StalecastTestServers
+import StalecastTestSupport
 import StalecastWebhooks
 import StalecastWire
 import Synchronization
@@ -128,7 +129,7 @@ import Testing
         let token = try #require(a.delivery.delivers(webhook.id.assignment))
         let before = cluster.records.documents
         let settling = Task {
-            while !Task.isCancelled { await Task.yield() }
+            await untilCancelled()
             return await a.delivery.settle(webhook.id.assignment, token)
         }
         settling.cancel()

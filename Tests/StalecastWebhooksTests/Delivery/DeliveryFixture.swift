@@ -3,6 +3,7 @@ import Logging
 import StalecastHub
 import StalecastOutbound
 import StalecastTestServers
+import StalecastTestSupport
 import StalecastWebhooks
 import StalecastWire
 import Synchronization
@@ -177,17 +178,6 @@ extension DeliveryFixture {
 
     func deadLetters(_ webhook: Webhook) throws -> [DeadLetter] {
         try delivery.deadLetters(of: webhook.id, limit: 1000, after: nil).letters
-    }
-}
-
-struct NotInTime: Error {}
-
-/// Waits for a fact.
-func eventually(within limit: Duration = .seconds(120), _ isTrue: () async throws -> Bool) async throws {
-    let end = ContinuousClock.now + limit
-    while try await !isTrue() {
-        guard ContinuousClock.now < end else { throw NotInTime() }
-        try await Task.sleep(for: .milliseconds(2))
     }
 }
 

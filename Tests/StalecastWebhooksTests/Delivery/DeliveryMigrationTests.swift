@@ -1,5 +1,6 @@
 import GRDB
 import StalecastTestServers
+import StalecastTestSupport
 import StalecastWebhooks
 import StalecastWire
 import Synchronization

@@ -1,4 +1,5 @@
 import StalecastTestServers
+import StalecastTestSupport
 import StalecastWebhooks
 import StalecastWire
 import Testing

@@ -1,5 +1,6 @@
 import StalecastOutbound
 import StalecastTestServers
+import StalecastTestSupport
 import StalecastWebhooks
 import StalecastWire
 import Synchronization

@@ -1,6 +1,7 @@
 import Foundation
 import StalecastOutbound
 import StalecastTestServers
+import StalecastTestSupport
 import StalecastWebhooks
 import StalecastWire
 import Synchronization

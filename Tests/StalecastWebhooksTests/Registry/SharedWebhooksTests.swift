@@ -2,6 +2,7 @@ import Foundation
 import GRDB
 import StalecastRecords
 import StalecastTestRecords
+import StalecastTestSupport
 import StalecastWebhooks
 import StalecastWire
 import Synchronization
@@ -65,24 +66,20 @@ import Testing
         }
     }
 
-    private func settled(_ registry: WebhookRegistry, _ condition: (WebhookRegistry) -> Bool) async {
-        while !condition(registry), !Task.isCancelled { try? await Task.sleep(for: .milliseconds(1)) }
-    }
-
     @Test func whatOneNodeDoesAllHave() async throws {
         let nodes = try await Nodes()
         let (a, b) = (nodes.a, nodes.b)
         let made = try await a.create(["url": "https://example.com/a"], in: .demo)
         let id = made.webhook.id
         #expect(a.webhook(id) == made.webhook)
-        await settled(b) { $0.webhook(id) != nil }
+        try await eventually { b.webhook(id) != nil }
         #expect(try b.entry(id, in: .demo).keys == made.keys)
         #expect(b.webhook(id)?.since == [.pushRC: StalecastWire.Cursor(epoch: nodes.rows.epoch, sequence: 7)])
         let heard = Heard()
         a.observe(heard.hear)
         nodes.rows.head.store(9, ordering: .relaxed)
         let updated = try await b.update(id, in: .demo, ["description": "x"], mask: nil, etag: made.webhook.etag)
-        await settled(a) { $0.webhook(id) == updated.webhook }
+        try await eventually { a.webhook(id) == updated.webhook }
         // Versions since the webhook was made are owed to it; no later change takes one away.
         #expect(a.webhook(id)?.since[.pushRC]?.sequence == 7)
         #expect(heard.all == ["2"])
@@ -90,12 +87,12 @@ import Testing
             try await a.update(id, in: .demo, ["description": "y"], mask: nil, etag: made.webhook.etag)
         }
         _ = try await b.update(id, in: .demo, ["topics": ["news", "PUSH_RC"]], mask: nil, etag: nil)
-        await settled(a) { $0.webhook(id)?.topics.count == 2 }
+        try await eventually { a.webhook(id)?.topics.count == 2 }
         #expect(a.webhook(id)?.since.mapValues(\.sequence).values.sorted() == [7, 9])
         try await a.delete(id, in: .demo, etag: nil)
         #expect(a.webhook(id) == nil)
         #expect(try await nodes.rows.ids.isEmpty)
-        await settled(b) { $0.webhook(id) == nil }
+        try await eventually { b.webhook(id) == nil }
     }
 
     /// A watch tells of a record once; a database that was full then takes it over later.
@@ -112,14 +109,14 @@ import Testing
         try await Task.sleep(for: .milliseconds(50))
         #expect(nodes.b.webhook(id) == nil)
         try await other.write { try $0.execute(sql: "DROP TRIGGER full") }
-        await settled(nodes.b) { $0.webhook(id) != nil }
+        try await eventually { nodes.b.webhook(id) != nil }
         #expect(nodes.b.webhook(gone) == nil)
     }
 
     @Test func manyChangesAtTwoNodesAllCount() async throws {
         let nodes = try await Nodes()
         let id = try await nodes.a.create(["url": "https://example.com/a"], in: .demo).webhook.id
-        await settled(nodes.b) { $0.webhook(id) != nil }
+        try await eventually { nodes.b.webhook(id) != nil }
         await withTaskGroup { group in
             for number in 0..<10 {
                 group.addTask {
@@ -129,8 +126,8 @@ import Testing
                 }
             }
         }
-        await settled(nodes.a) { $0.webhook(id)?.generation == 11 }
-        await settled(nodes.b) { $0.webhook(id) == nodes.a.webhook(id) }
+        try await eventually { nodes.a.webhook(id)?.generation == 11 }
+        try await eventually { nodes.b.webhook(id) == nodes.a.webhook(id) }
     }
 
     @Test func whatHappenedMeanwhileIsTakenOver() async throws {
@@ -138,7 +135,7 @@ import Testing
         let (a, b) = (nodes.a, nodes.b)
         let gone = try await a.create(["url": "https://example.com/gone"], in: .demo).webhook.id
         let kept = try await a.create(["url": "https://example.com/kept"], in: .demo).webhook.id
-        await settled(b) { $0.webhooks.count == 2 }
+        try await eventually { b.webhooks.count == 2 }
         await nodes.rows.leave(b)
         b.close()
         try await a.delete(gone, in: .demo, etag: nil)
@@ -147,7 +144,7 @@ import Testing
         let again = try nodes.fixtures[1].open(keyFile: "\(nodes.fixtures[0].directory)/webhooks.key")
         #expect(again.webhooks.count == 2)
         nodes.rows.join(again)
-        await settled(again) { $0.webhook(gone) == nil && $0.webhook(kept)?.isPaused == true }
+        try await eventually { again.webhook(gone) == nil && again.webhook(kept)?.isPaused == true }
         nodes.rows.records.setAway(true)
         await #expect(throws: RegistryProblem.self) { try await again.setPaused(false, kept, in: .demo) }
         #expect(again.webhook(kept)?.isPaused == true)
@@ -177,18 +174,18 @@ import Testing
             keys: [try SigningKey("whsec_" + String(repeating: "A", count: 43) + "=")])
         for node in [nodes.a, nodes.b] { try node.setConfigured([configured]) }
         _ = try await nodes.a.setPaused(true, configured.id, in: .demo)
-        await settled(nodes.b) { $0.webhook(configured.id)?.isPaused == true }
+        try await eventually { nodes.b.webhook(configured.id)?.isPaused == true }
         #expect(try nodes.b.entry(configured.id, in: .demo).keys.map(\.key) == configured.keys)
         _ = try await nodes.b.setPaused(false, configured.id, in: .demo)
-        await settled(nodes.a) { $0.webhook(configured.id)?.isPaused == false }
+        try await eventually { nodes.a.webhook(configured.id)?.isPaused == false }
         // Paused, and named later by the file of a node that comes.
         _ = try await nodes.b.setPaused(true, configured.id, in: .demo)
         let fixture = try RegistryFixture()
         let late = try fixture.open(keyFile: "\(nodes.fixtures[0].directory)/webhooks.key")
         nodes.rows.join(late)
-        while late.webhook(configured.id)?.isPaused != true, !Task.isCancelled {
+        try await eventually {
             try late.setConfigured([configured])
-            try await Task.sleep(for: .milliseconds(1))
+            return late.webhook(configured.id)?.isPaused == true
         }
     }
 
