@@ -147,7 +147,7 @@ package struct Proposer: Sendable {
         switch result {
         case .success(.committed): return landed(draft)
         case .success(.taken(let entry)) where entry.publish.isSameRequest(as: publish):
-            // Of two nodes that propose under one key, one has the entry; the log says which.
+            // Two nodes propose under one key: the log has the entry of one of them.
             return landed(Draft(entry: entry, logMetadata: draft.logMetadata))
         case .success(.taken), .success(.superseded): return startOver(now, &chance)
         // Certain: nothing is in the entry's place, and the log takes no entry of a former owner.

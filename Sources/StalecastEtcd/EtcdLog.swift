@@ -69,7 +69,7 @@ package final class EtcdLog: SharedLog {
             .range(EtcdRange(key(entry.sequence))), .range(EtcdRange(logMetadataKey)), .range(EtcdRange(headKey)),
         ]
         if let owner {
-            // Of ``EtcdRecords``.
+            // Key of an assignment among ``EtcdRecords``.
             let assignment = EtcdRange("\(prefix)/record/\(owner.assignment)")
             compares.append(.createRevision(assignment, owner.token))
             asked.append(.range(assignment))

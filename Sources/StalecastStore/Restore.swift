@@ -159,9 +159,9 @@ extension TemplateStore {
         try Schema.migrator.migrate(copy)
         let head = try copy.write { db in
             try BackupFile.strip(db)
-            // Of a node's backup: what it followed is another history than the one that begins here.
+            // A node's backup knows the history that the node followed; another one begins here.
             if try ReplicaTable.exists(db) { try ReplicaTable.drop(db) }
-            // The audit log is not in a backup, so what its entries are missing in is another log.
+            // The audit log is not in a backup, so these entries would be missing in another log.
             try AuditTable.drop(db)
             try floors.write(db)
             try db.execute(sql: "UPDATE store SET epoch = ?", arguments: [epoch.description])

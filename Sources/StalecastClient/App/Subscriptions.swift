@@ -118,7 +118,7 @@ final class Subscriptions: Sendable {
             endpoint = hosts.realtime
             connection.dialect = .firebase(streamRequest(namespace: key))
         }
-        // Who listens is counted by these; nothing depends on it.
+        // The daemon counts listeners by this header; nothing else depends on it.
         if case .stalecast = connection.dialect, connection.headers["X-Stalecast-Client"] == nil {
             connection.headers["X-Stalecast-Client"] = installation.current.id
         }

@@ -204,7 +204,7 @@ package struct ConnectionMachine: Sendable {
         pause = nil
         turn += 1
         let connecting = phase == .open(.poll) ? [] : tell(.connecting)
-        // Of one long-poll after the other the state is that it works.
+        // Long-polls follow each other: the state stays open between them.
         if phase != .open(.poll) { phase = .opening(transport) }
         return connecting + [.attempt(transport, .main)]
     }

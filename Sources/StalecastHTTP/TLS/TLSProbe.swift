@@ -25,27 +25,27 @@ package struct TLSProbe: Sendable {
     ///   - roots: the authorities trusted; nil: the system's.
     /// - Throws: ``TLSProblem`` when no server answers, or it does not speak TLS.
     package init(host: String, port: Int, roots: [NIOSSLCertificate]?) async throws(TLSProblem) {
-        let seen: Sighting
-        do { seen = try await Self.look(host, port, roots, verifies: false) } catch {
+        let seen: Handshake
+        do { seen = try await Self.connect(host, port, roots, verifies: false) } catch {
             throw TLSProblem("\(host):\(port) shows no certificate: \(Self.reason(error))")
         }
         chain = seen.chain
         version = seen.version
         do {
-            _ = try await Self.look(host, port, roots, verifies: true)
+            _ = try await Self.connect(host, port, roots, verifies: true)
             // NIO also takes a certificate for the address that the name has; browsers and curl do not.
             problem = Self.isAddress(host) || Self.isFor(host, chain) ? nil : Self.otherNames
         } catch { problem = Self.reason(error) }
     }
 
-    private struct Sighting: Sendable {
+    private struct Handshake: Sendable {
         var chain: [NIOSSLCertificate] = []
         var version: String?
     }
 
-    private static func look(
+    private static func connect(
         _ host: String, _ port: Int, _ roots: [NIOSSLCertificate]?, verifies: Bool
-    ) async throws -> Sighting {
+    ) async throws -> Handshake {
         var configuration = TLSConfiguration.makeClientConfiguration()
         if let roots { configuration.trustRoots = .certificates(roots) }
         configuration.applicationProtocols = ["http/1.1"]
@@ -54,7 +54,7 @@ package struct TLSProbe: Sendable {
         let context = try NIOSSLContext(configuration: configuration)
         let name = isAddress(host) ? nil : host
         let loop = MultiThreadedEventLoopGroup.singleton.next()
-        let seen = loop.makePromise(of: Sighting.self)
+        let seen = loop.makePromise(of: Handshake.self)
         ClientBootstrap(group: loop)
             .connectTimeout(.seconds(10))
             .channelInitializer { channel in
@@ -67,7 +67,7 @@ package struct TLSProbe: Sendable {
                         : try NIOSSLClientHandler(
                             context: context, serverHostname: name,
                             customVerificationCallback: { chain, verdict in
-                                bound.value.sighting.chain = chain
+                                bound.value.handshake.chain = chain
                                 verdict.succeed(.certificateVerified)
                             })
                     watcher.tls = tls
@@ -109,11 +109,11 @@ package struct TLSProbe: Sendable {
     private final class Watcher: ChannelInboundHandler {
         typealias InboundIn = ByteBuffer
 
-        private var seen: EventLoopPromise<Sighting>?
-        var sighting = Sighting()
+        private var seen: EventLoopPromise<Handshake>?
+        var handshake = Handshake()
         var tls: NIOSSLClientHandler?
 
-        init(_ seen: EventLoopPromise<Sighting>) { self.seen = seen }
+        init(_ seen: EventLoopPromise<Handshake>) { self.seen = seen }
 
         func handlerAdded(context: ChannelHandlerContext) {
             let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
@@ -125,11 +125,11 @@ package struct TLSProbe: Sendable {
         func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
             guard case TLSUserEvent.handshakeCompleted = event else { return }
             switch tls?.tlsVersion {
-            case .tlsv13: sighting.version = "TLSv1.3"
-            case .tlsv12: sighting.version = "TLSv1.2"
-            case let other: sighting.version = other.map { "\($0)" }
+            case .tlsv13: handshake.version = "TLSv1.3"
+            case .tlsv12: handshake.version = "TLSv1.2"
+            case let other: handshake.version = other.map { "\($0)" }
             }
-            finish(.success(sighting))
+            finish(.success(handshake))
             context.close(promise: nil)
         }
 
@@ -142,7 +142,7 @@ package struct TLSProbe: Sendable {
             finish(.failure(TLSProblem("it ended the handshake")))
         }
 
-        private func finish(_ result: Result<Sighting, any Error>) {
+        private func finish(_ result: Result<Handshake, any Error>) {
             tls = nil
             seen?.completeWith(result)
             seen = nil

@@ -147,9 +147,9 @@ package struct TLSRecords: @unchecked Sendable {
         if length > 0 { _ = Self.send(recordCipher.record, length, fd) }
     }
 
-    /// Seals a record at the desk, after the news of new keys when they are due.
+    /// Seals a record, after a key update when one is due.
     ///
-    /// - Returns: how long both are; 0 when it cannot be done.
+    /// - Returns: length of both in bytes; 0 when it cannot be done.
     private func seal(
         _ type: TLSRecordCipher.Content, _ bytes: UnsafeRawPointer, _ count: Int, _ recordCipher: TLSRecordCipher
     ) -> Int {

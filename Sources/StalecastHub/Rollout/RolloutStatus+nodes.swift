@@ -70,7 +70,7 @@ extension StageTimes {
         self = StageTimes(t50: t50, t95: t95, t99: t99, last: last, counts: counts)
     }
 
-    /// Becomes the rung of all of them.
+    /// Becomes the sum of the nodes.
     ///
     /// - Parameters:
     ///   - expected: number that shares are of.

@@ -104,7 +104,7 @@ package struct RolloutStatus: Sendable, Hashable {
     /// False for one of the store, which keeps only sums.
     package var isFromMemory = true
 
-    /// Number of clients or streams on a rung, and number that its share is of.
+    /// Number of clients or streams in a stage, and number that its share is of.
     package func share(of stage: Stage) -> (count: Int, expected: Int) {
         switch stage {
         case .sent: (streams.told, streams.streams - streams.left)
@@ -124,7 +124,7 @@ package struct RolloutStatus: Sendable, Hashable {
         return hasNone ? .left : .converged
     }
 
-    /// The rungs that can be waited for. Raw values are on the wire.
+    /// The stages that can be waited for. Raw values are on the wire.
     package enum Stage: String, Sendable, CaseIterable {
         case sent, received, fetched, active
 

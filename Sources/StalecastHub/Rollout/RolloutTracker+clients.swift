@@ -42,7 +42,7 @@ package struct ClientGroups: Sendable, Hashable {
 }
 
 extension RolloutTracker {
-    /// Clients of a version's audience that have not reached a rung, those included that left after they were told.
+    /// Clients of a version's audience that have not reached a stage, those included that left after they were told.
     ///
     /// - Returns: how many there are and the first `limit` of them; nil where the version is not in memory.
     package func laggards(
@@ -58,7 +58,7 @@ extension RolloutTracker {
         }
     }
 
-    /// Clients of a version's audience that have not reached a rung, by a trait; `address` writes the ledger's key.
+    /// Clients of a version's audience that have not reached a stage, by a trait; `address` writes the ledger's key.
     package func laggards(
         of scope: Scope, _ version: VersionNumber?, stage: RolloutStatus.Stage, by trait: ClientGroups.Trait,
         address: (UInt64) -> String

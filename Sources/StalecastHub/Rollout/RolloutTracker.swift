@@ -211,7 +211,7 @@ package final class RolloutTracker: Sendable {
         write { $0.settled(at: $1, isEnding: isEnding) }
     }
 
-    /// Times from announcements to rungs, of all versions.
+    /// Times from announcements to stages, of all versions.
     package var seconds: StageSeconds { write { versions, _ in versions.rollouts.seconds } }
 
     package var claims: (counted: [ClientReport.State: Int], refused: [ClientReport.Refusal: Int]) {

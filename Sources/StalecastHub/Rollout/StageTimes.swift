@@ -1,6 +1,6 @@
 package import StalecastWire
 
-/// Times when clients reached one rung of a version: exact times of the shares, and a histogram over log time.
+/// Times when clients reached one stage of a version: exact times of the shares, and a histogram over log time.
 package struct StageTimes: Sendable, Hashable {
     /// Nanoseconds from the announcement; nil until that share of the audience is there, never estimated.
     package private(set) var t50: UInt64?
@@ -16,7 +16,7 @@ package struct StageTimes: Sendable, Hashable {
 
     package init() {}
 
-    /// Makes a rung from its stored form.
+    /// Makes a stage from its stored form.
     init(t50: UInt64?, t95: UInt64?, t99: UInt64?, last: UInt64?, counts: [UInt32] = []) {
         (self.t50, self.t95, self.t99, self.last, self.counts) = (t50, t95, t99, last, counts)
     }
@@ -61,7 +61,7 @@ package struct StageTimes: Sendable, Hashable {
     }
 }
 
-/// Times that streams and clients took from an announcement to a rung, of all versions since the start.
+/// Times that streams and clients took from an announcement to a stage, of all versions since the start.
 package struct StageSeconds: Sendable, Hashable {
     package internal(set) var sent = Histogram(bounds: bounds)
     package internal(set) var fetched = Histogram(bounds: bounds)

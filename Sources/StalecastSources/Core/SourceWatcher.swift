@@ -106,7 +106,7 @@ package final class SourceWatcher: Sendable {
         case .contradicts: return refused(.sameVersion(sight.content.version))
         }
         let fenceOutcome = await waitAtFence(sight)
-        // The end must not pass for a fence that timed out. A duty of a cluster may come back to this watcher: then the
+        // The end must not pass for a fence that timed out. An assignment may come back to this watcher: then the
         // version has to be seen again.
         if Task.isCancelled {
             source.forget()

@@ -103,7 +103,7 @@ package final class FileSource: TemplateSource {
             let inventory = try files.inventory()
             if state.withLock({ $0.inventory == inventory }) { return repeatLast() }
             if let problem = state.withLock({ $0.spoilt == inventory ? $0.problem : nil }) { return .failed(problem) }
-            // Who began to write before the inventory is known after this; who began later shows in the next inventory.
+            // Writers that began before the inventory are known after this; later ones show in the next inventory.
             if hearsWriters { watch?.catchUp() }
             let heard = hearsWriters ? state.withLock(\.heard) : nil
             guard settling.isQuiet(inventory, heard, waited: waited) else { return nil }
@@ -111,7 +111,7 @@ package final class FileSource: TemplateSource {
             do throws(OriginProblem) { content = try files.read(inventory) } catch {
                 return report(error, waited, of: inventory)
             }
-            // What came in between must not be mixed into this.
+            // Changes in between must not be mixed into this content.
             guard try files.inventory() == inventory else {
                 return waited < patience ? nil : report(restless, waited)
             }

@@ -208,7 +208,7 @@ extension DeliveryState {
                     "webhook": "\(endpoint.id)", "scope": "\(change.scope)", "version": "\(change.version)",
                     "reason": "\(reason)",
                 ])
-            // With the receiver that refused it.
+            // Stores the receiver's digest with the dead letter, to notice a changed URL later.
             if endpoint.health.receiver == nil { putHealth(endpoint) }
         }
         settle(endpoint, attempt, isAcknowledged: false)

@@ -65,7 +65,7 @@ final class RegistryDatabase: Sendable {
                     PRAGMA application_id = \(applicationID);
                     """)
         }
-        // Of the record that all nodes of a cluster share; 0: it was never shared.
+        // Revision of the record that all nodes of a cluster share; 0: it was never shared.
         migrator.registerMigration("2") { db in
             try db.execute(sql: "ALTER TABLE webhook ADD COLUMN revision INTEGER NOT NULL DEFAULT 0")
         }

@@ -65,7 +65,7 @@ struct Output: Sendable {
         do {
             try FileHandle.standardOutput.write(contentsOf: Data(bytes))
         } catch {
-            // Who read it has seen enough, as `head` has: the same end as a signal would make.
+            // The reader has seen enough, as `head` has: ends as a signal would end it.
             if error.reason == String(cString: strerror(EPIPE)) { exit(128 + SIGPIPE) }
             throw CommandFailure(.refused, "the result could not be written to standard output: \(error.reason)")
         }

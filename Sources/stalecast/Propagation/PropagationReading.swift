@@ -34,7 +34,7 @@ package struct PropagationReading {
     /// Clients that came back after a restart of the daemon and have not said what they have.
     private func unknown(_ stage: String) -> Int64 { isOfClients(stage) ? clients("unknown") : 0 }
 
-    /// The rungs a client can be on.
+    /// The stages a client can be in.
     private var stages: [String] {
         ["sent"] + (clients("audience") > 0 ? ["fetched"] : []) + (clients("active") > 0 ? ["active"] : [])
     }
@@ -53,7 +53,7 @@ package struct PropagationReading {
 
     private static let width = 30
 
-    /// A bar for each rung.
+    /// A bar for each stage.
     func bars(_ palette: Palette) -> [String] {
         stages.map { stage in
             let (count, expected) = (count(stage), expected(stage))
