@@ -18,7 +18,7 @@ import Testing
         return nil
     }
 
-    @Test func aLogThatNobodyTouchedIsSound() { #expect(Self.fault(Self.log(5)) == nil && Self.fault([]) == nil) }
+    @Test func anUntouchedLogIsSound() { #expect(Self.fault(Self.log(5)) == nil && Self.fault([]) == nil) }
 
     @Test func everyChangedByteIsSeen() {
         let log = Self.log(3)
@@ -60,7 +60,7 @@ import Testing
         #expect(chain.count == 4 && Self.fault(log) == nil)
     }
 
-    @Test(arguments: [Int64.max, Int64.max - 1, 1 << 53, 0, -1]) func aNumberNobodyCountedToIsNoLine(number: Int64) {
+    @Test(arguments: [Int64.max, Int64.max - 1, 1 << 53, 0, -1]) func anImpossibleNumberIsNoLine(number: Int64) {
         var chain = AuditChain()
         let line: JSONObject = ["seq": .string(String(number)), "action": "publish"]
         #expect(throws: AuditChain.Fault.self) { try chain.resume(after: JSONValue.object(line).encoded()) }

@@ -88,7 +88,7 @@ import Testing
 
     // MARK: Who
 
-    @Test func nobodyIsAnonymousAtEdgeAndMissingAtControl() throws {
+    @Test func noCredentialIsAnonymousAtEdgeAndMissingAtControl() throws {
         #expect(try authorizer.admit(Credentials(), at: .edge).kind == .anonymous)
         #expect(authorizer.denial(Credentials(), at: .control) == .missing)
     }

@@ -68,7 +68,7 @@ import Testing
         #expect(authorizer.currentPrincipal(of: first)?.may(.watch, project: "demo") == true, "its streams stand")
     }
 
-    @Test func nobodyIsAdmittedWithoutALook() throws {
+    @Test func noCallerIsAdmittedWithoutAQuestion() throws {
         let asked = try question("a")
         answering(200, Self.yes + "}")
         #expect(try authorizer.authenticate(credentials(asked, nil), at: .edge) == .unverified)

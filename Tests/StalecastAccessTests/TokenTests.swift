@@ -139,7 +139,7 @@ func keySet(_ keys: [JSONValue]) -> [UInt8] { JSONValue.object(["keys": .array(k
         #expect(asked == 4)
     }
 
-    @Test func aKeyThatIsNewIsFoundAfterTheLookItCauses() throws {
+    @Test func aNewKeyIsFoundAfterThePollItCauses() throws {
         try fetched(made.set())
         clock.advance(by: .seconds(60))
         let next = MadeIssuer("k2")
@@ -273,7 +273,7 @@ func keySet(_ keys: [JSONValue]) -> [UInt8] { JSONValue.object(["keys": .array(k
 
     private func isLookedAt(_ token: String) -> Bool { authorizer.unknownToken(in: .bearer(token)) != nil }
 
-    @Test func aTokenThatIsRefusedIsNotLookedAtAgainSoon() async throws {
+    @Test func aRefusedTokenIsNotVerifiedAgainSoon() async throws {
         let forged = try MadeIssuer().token(at: clock.now)
         #expect(await look(at: forged) == .notReady && isLookedAt(forged), "no keys, no verification")
         try fetched(made.set())

@@ -174,7 +174,7 @@ import Testing
         #expect(error?.throttledEndTime == clock.now.addingTimeInterval(7))
     }
 
-    @Test func freshnessIsLookedAtBeforeThrottling() async throws {
+    @Test func freshnessIsCheckedBeforeThrottling() async throws {
         let config = config(interval: 3600)
         try await config.fetch()
         server.outage = .status(503)

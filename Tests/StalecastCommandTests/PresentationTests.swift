@@ -110,7 +110,7 @@ import stalecast
         #expect(own == (30, 20))
     }
 
-    @Test func aVersionForNobodyHasNoBar() {
+    @Test func aVersionWithoutAnAudienceHasNoBar() {
         let reading = PropagationReading(
             rolloutStatus(["streams": ["audience": 0, "sent": 0], "clients": ["audience": 0]]))
         let lines = reading.lines(Palette(isOn: false), scope: "demo/firebase", width: 80)

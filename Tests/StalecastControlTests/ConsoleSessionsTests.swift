@@ -117,7 +117,7 @@ struct ConsoleSessionsTests {
         #expect(theirs.dropFirst().allSatisfy { sessions.session($0) != nil })
     }
 
-    @Test func nobodySignsInOverAndOver() throws {
+    @Test func oneHolderSignsInAFewTimesAMinute() throws {
         for _ in 0..<ConsoleSessions.signInsPerMinute { _ = try opened(by: "key:one") }
         #expect(sessions.open(credentials, user: "", of: "key:one") == nil)
         #expect(sessions.open(credentials, user: "", of: "key:other") != nil)

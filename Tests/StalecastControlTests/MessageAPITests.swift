@@ -61,7 +61,7 @@ struct MessageAPITests {
     }
 
     /// FCM accepts each well-formed topic, and senders drop a token after "not found".
-    @Test func aTopicNobodyDeclaredHasNoSubscribersAndIsNoError() async throws {
+    @Test func anUndeclaredTopicHasNoSubscribersAndIsNoError() async throws {
         try await ControlFixture.serving { server async throws in
             for target in [#""topic":"nope""#, #""condition":"'PUSH_RC' in topics && !('nope' in topics)""#] {
                 let reply = try await send(server, #"{"message":{\#(target),"data":{"a":"b"}}}"#)

@@ -145,7 +145,7 @@ import Testing
     }
 
     @Test(arguments: ["bogus: 1", "edge: {zzzzzzzz: 1}", "topics: [{name: A, scopes: [demo/firebase], wibble: 1}]"])
-    func aKeyThatNobodyCanHaveMeantProposesNothing(text: String) {
+    func aKeyUnlikeAllOthersProposesNothing(text: String) {
         let found = problems(text)
         #expect(found.count == 1 && found[0].hasSuffix("`stalecast check-config --explain` prints every key there is"))
     }

@@ -17,7 +17,7 @@ import Testing
         return (sum, looks)
     }
 
-    @Test func scopesAreLookedAtEachTenSeconds() async {
+    @Test func scopesAreCheckedEachTenSeconds() async {
         #expect(await count([], at: 1) == (0, 0), "no version, no slow reader")
         #expect(await count([60, 60], at: 100, [3, 4]) == (7, 2))
         #expect(await count([69, 69], at: 109) == (7, 0))
@@ -30,7 +30,7 @@ import Testing
         #expect(await count([60, 60], at: 115, [nil, nil]) == (7, 2), "the last results stay")
     }
 
-    @Test func aVersionIsLookedAtWhenItsReadersHadTime() async {
+    @Test func aVersionIsCheckedWhenItsReadersHadTime() async {
         #expect(await count([4], at: 100) == (nil, 0))
         #expect(await count([5], at: 101, [2]) == (2, 1))
         #expect(await count([1], at: 160) == (2, 0))

@@ -132,7 +132,7 @@ import Testing
         }
     }
 
-    @Test func aPercentageWantsATargetingKeyAndItsAnswerIsNobodyElses() throws {
+    @Test func aPercentageWantsATargetingKeyAndItsAnswerIsThatClientsAlone() throws {
         let served = served(
             template(
                 [

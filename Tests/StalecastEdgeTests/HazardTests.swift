@@ -82,7 +82,7 @@ import Testing
     }
 
     @Test(arguments: [true, false])
-    func clientsThatResetWhileABroadcastWalksHarmNobody(engine: Bool) async throws {
+    func clientsThatResetDuringAFanOutHarmNoOtherClient(engine: Bool) async throws {
         try await LiveEdge.with(engine: engine) { live in
             let healthy = try (0..<20).map { _ in try live.stream() }
             var last: VersionNumber = 0
@@ -253,7 +253,7 @@ extension LiveEdge {
     }
 
     @Test(arguments: [true, false])
-    func pipelinedRequestsWhoseAnswersNobodyReadsAreNotServedForEver(engine: Bool) async throws {
+    func pipelinedRequestsWithUnreadAnswersAreNotServedForEver(engine: Bool) async throws {
         try await LiveEdge.with(engine: engine, { $0.connections.writeStallLimit = .milliseconds(500) }) { live in
             let client = RawClient(port: live.port, receiveBuffer: 2048)
             let request = "GET /v1/state?topic=PUSH_RC HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -114,7 +114,7 @@ import Testing
     }
 
     /// Forty are told over four seconds; some leave before their turn, one comes back, the next version takes over.
-    @Test func aPacedWalkKeepsItsBooks() async throws {
+    @Test func aPacedFanOutKeepsItsCounts() async throws {
         try await LiveEdge.with(engine: true, herdBudget: 10, { $0.times.heartbeat = .milliseconds(300) }) { live in
             var clients = try (0..<40).map { _ in try live.invalidations(known: "0") }
             try await eventually { live.hub.herd(of: LiveEdge.scope)?.pacedOverMs == 4000 }

@@ -26,13 +26,13 @@ import Testing
         #expect(fanOut.due(at: .max).isEmpty)
     }
 
-    @Test func whoWaitedComesFirstAndNobodyIsMissed() {
+    @Test func waitingStreamsComeFirstAndNoStreamIsMissed() {
         var fanOut = fanOut(first: [7, 3], Array(10..<20), turn: 3)
         let all = Array(fanOut.due(at: .max))
         #expect(all.prefix(2) == [7, 3] && Set(all) == Set([7, 3] + Array(10..<20)) && all.count == 12)
     }
 
-    @Test func nobodyIsAlwaysTheLast() {
+    @Test func noStreamIsAlwaysTheLast() {
         var lasts: Set<Int> = []
         for turn in 0..<100 {
             var fanOut = fanOut(Array(0..<10), turn: turn)

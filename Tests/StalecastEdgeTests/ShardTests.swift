@@ -103,7 +103,7 @@ final class PairedClient {
     }
 
     /// The first one's write fails; its slot must stay its own until it is released, also when a reload ends streams.
-    @Test func aStreamThatDiedBeforeAReloadTakesNobodyWithIt() throws {
+    @Test func aStreamThatDiedBeforeAReloadEndsNoOther() throws {
         let lone = try LoneShard()
         let dead = try lone.adopt("topic=pay")
         dead.hangUp()
@@ -160,7 +160,7 @@ final class PairedClient {
         #expect(client.text().contains(#""latestTemplateVersionNumber":"2","sinceTemplateVersionNumber":"1""#))
     }
 
-    @Test func nobodyWaitsForEverOnAShardThatHasStopped() throws {
+    @Test func aCallerDoesNotWaitForEverOnAStoppedShard() throws {
         let lone = try LoneShard()
         #expect(lone.run() == [])
         let answers = Mutex(0)

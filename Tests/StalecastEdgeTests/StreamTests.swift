@@ -49,7 +49,7 @@ import Testing
 
     /// A loop without subscribers is not woken by a publish; when asked, it must not answer for the version before.
     @Test(arguments: [true, false])
-    func aVersionThatNobodyHearsIsCountedWithoutTheStreamsOfTheOneBefore(engine: Bool) async throws {
+    func aVersionWithoutListenersIsCountedWithoutTheStreamsOfTheOneBefore(engine: Bool) async throws {
         try await LiveEdge.with(engine: engine) { live in
             let client = try live.stream()
             live.publish()

@@ -189,7 +189,7 @@ import Testing
         }
     }
 
-    @Test func clientsThatResetWhileABroadcastWalksHarmNobody() async throws {
+    @Test func clientsThatResetDuringAFanOutHarmNoOtherClient() async throws {
         try await with(threads: 2) { live in
             let healthy = try live.stream()
             for _ in 0..<20 {

@@ -91,7 +91,7 @@ struct EtcdAssignmentsTests {
         do throws(EtcdFailure) { return try await client.status(of: member).leader != 0 } catch { return false }
     }
 
-    @Test(.timeLimit(.minutes(5))) func dutiesFollowTheNodes() async throws {
+    @Test(.timeLimit(.minutes(5))) func assignmentsFollowTheNodes() async throws {
         let members = try Members(3, network: 31)
         let a = try Node("a", members)
         _ = try await wait { a.owned.names == Self.names }
@@ -121,7 +121,7 @@ struct EtcdAssignmentsTests {
     }
 
     /// Kills one member after the other: no assignment is lost, because leases outlive members.
-    @Test(.timeLimit(.minutes(5))) func dutiesOutliveMembers() async throws {
+    @Test(.timeLimit(.minutes(5))) func assignmentsOutliveMembers() async throws {
         let members = try Members(3, network: 32)
         let client = try EtcdClient(members.configuration, on: MultiThreadedEventLoopGroup.singleton)
         defer { client.close() }

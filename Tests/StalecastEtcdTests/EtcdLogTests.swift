@@ -166,7 +166,7 @@ struct EtcdLogTests {
     }
 
     /// Removes contents while a publish is about to need one: an append finds all pieces or does not land.
-    @Test(.timeLimit(.minutes(5))) func aContentGoesOnlyWhenNobodyNeedsIt() async throws {
+    @Test(.timeLimit(.minutes(5))) func aContentGoesOnlyWhenNoEntryNeedsIt() async throws {
         let members = try Members(1, network: 6)
         let client = try client(members)
         defer { client.close() }

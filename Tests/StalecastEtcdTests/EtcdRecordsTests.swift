@@ -63,7 +63,7 @@ struct EtcdRecordsTests {
     }
 
     /// Writers at two boards while each member is killed and comes back: both boards end as what is stored.
-    @Test(.timeLimit(.minutes(5))) func boardsAgreeAfterKills() async throws {
+    @Test(.timeLimit(.minutes(5))) func informersAgreeAfterKills() async throws {
         let members = try Members(3, network: 22)
         let clients = [try client(members), try client(members)]
         defer { for client in clients { client.close() } }

@@ -173,7 +173,7 @@ import Testing
         #expect(hub.herd(of: .server) == nil)
     }
 
-    @Test func oneClientsManyFetchesMakeNobodyWait() throws {
+    @Test func oneClientsManyFetchesDelayNoOtherClient() throws {
         let book = RolloutTracker()
         let loop = book.addLoop()
         let hub = Hub(board: .make(), herds: [.demo: HerdWindow(budget: 10)], propagation: book)

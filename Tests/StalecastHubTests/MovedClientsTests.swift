@@ -157,7 +157,7 @@ import Testing
     }
 
     /// Older programs do not say where a client listens.
-    @Test func aSightingOfAnOlderNodeLeavesAClientWhereItWas() throws {
+    @Test func aReportOfAnOlderNodeLeavesAClientWhereItWas() throws {
         let (a, _) = try Self.nodes()
         a.leave("goes")
         let key = Crowd.client("goes").key(in: .demo)

@@ -131,7 +131,7 @@ import Testing
         #expect(crowd.clients(3).audience == 2)
     }
 
-    @Test func labelsOfStrangersTakeNobodysLabelAndNoRoomForEver() {
+    @Test func labelsOfStrangersTakeNoOthersLabelAndNoRoomForEver() {
         let crowd = Crowd()
         crowd.join("a")
         for number in 0..<4200 {

@@ -204,7 +204,7 @@ import Testing
         #expect(crowd.book.takeSettled(isEnding: true).isEmpty)
     }
 
-    @Test func aVersionThatNobodyHasIsNotConverged() throws {
+    @Test func aVersionWithoutFetchesIsNotConverged() throws {
         let crowd = Crowd()
         crowd.publish(1)
         #expect(crowd.book.propagation(of: .demo)?.state == .noAudience)
@@ -219,7 +219,7 @@ import Testing
         #expect(stored?.state == .left && stored?.clients == rolloutStatus.clients)
     }
 
-    @Test func thoseThatLeaveMakeNoTimeAtWhichNobodyFetched() {
+    @Test func clientsThatLeaveMakeNoTimeWithoutAFetch() {
         let crowd = Crowd()
         for name in ["a", "b"] { crowd.join(name) }
         crowd.leave("b")
@@ -275,7 +275,7 @@ import Testing
         #expect(crowd.book.audience(of: .demo, topics: nil).clients == 3)
     }
 
-    @Test func withoutNamesNobodyIsNamed() {
+    @Test func withoutNamesNoClientIsNamed() {
         var limits = RolloutTracker.Limits()
         limits.keepsNames = false
         let crowd = Crowd(limits)

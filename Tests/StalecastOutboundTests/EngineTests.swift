@@ -178,7 +178,7 @@ import Testing
         }
     }
 
-    @Test func nobodyListeningIsRefused() async throws {
+    @Test func aPortWithoutAListenerIsRefused() async throws {
         let port = try await OriginServer.serving({ _ in .status(204) }) { $0.port }
         try await EngineFixture.running { fixture in
             let outcome = try await fixture.send("http://127.0.0.1:\(port)/")

@@ -23,7 +23,7 @@ import Testing
         }
     }
 
-    @Test func aFIFOHoldsNobody() throws {
+    @Test func aFIFOHoldsNoReader() throws {
         try Self.withFolder { folder in
             #expect(mkfifo("\(folder)/pipe", 0o600) == 0)
             let error = #expect(throws: LocalFile.Unreadable.self) { try LocalFile(path: "\(folder)/pipe") }

@@ -15,7 +15,7 @@ import Testing
     }
 
     /// Eight handles in all: the request that cannot read its file takes the one that spoke as a client.
-    @Test(.timeLimit(.minutes(5))) func aHandleWhoseFilesCannotBeReadShowsNobodysCertificateLater() async throws {
+    @Test(.timeLimit(.minutes(5))) func aHandleWithUnreadableFilesShowsNoOthersCertificateLater() async throws {
         let server = try TLSTestServer()
         try await EngineFixture.running(OutboundConfiguration(keptHandles: 1)) { fixture in
             let client = OutboundTLS(

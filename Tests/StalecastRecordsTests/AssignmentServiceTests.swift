@@ -51,7 +51,7 @@ import Testing
         }
     }
 
-    @Test func dutiesMoveAndAreHandedOver() async throws {
+    @Test func assignmentsMoveAndAreHandedOver() async throws {
         let records = MemoryRecords()
         let time = Mutex(Duration.zero)
         let clock: @Sendable () -> Duration = { time.withLock { $0 } }
@@ -89,7 +89,7 @@ import Testing
         for task in a.tasks + b.tasks { task.cancel() }
     }
 
-    @Test func withoutTheStoreADutyEndsByTheClock() async throws {
+    @Test func withoutTheStoreAnAssignmentEndsByTheClock() async throws {
         let records = MemoryRecords()
         let time = Mutex(Duration.zero)
         let a = try await Node("a", records, { time.withLock { $0 } })

@@ -47,7 +47,7 @@ import Testing
         for second in 0...11 { #expect(lease.permit(.seconds(30), now: .seconds(second)) == 7) }
     }
 
-    @Test func aNodeThatLeavesHasNoDutyUnlessAllDo() {
+    @Test func aNodeThatLeavesHasNoAssignmentUnlessAllLeave() {
         var leaving = NodeRecord()
         leaving.isLeaving = true
         #expect(NodeRecord(leaving.encoded).isLeaving && !NodeRecord(NodeRecord().encoded).isLeaving)
@@ -65,7 +65,7 @@ import Testing
     }
 
     /// Lets a node leave that still lives until it has drained: others take its assignments meanwhile.
-    @Test func dutiesOfANodeThatLeavesAreTaken() {
+    @Test func assignmentsOfANodeThatLeavesAreTaken() {
         var leaving = NodeRecord()
         leaving.isLeaving = true
         var (a, b) = (Assignments(node: "a"), Assignments(node: "b"))
@@ -91,7 +91,7 @@ import Testing
         #expect(a.due(now: .seconds(32)) == [.giveUp("d", 7)])
     }
 
-    @Test func dutiesAreCountedByKind() {
+    @Test func assignmentsAreCountedByKind() {
         var board = Assignments(node: "a")
         board.wanted(["webhooks-00", "webhooks-01", "source/demo/firebase"])
         board.heard(NodeRecord(), of: "a", now: .zero)
@@ -138,7 +138,7 @@ import Testing
         #expect(board.due(now: .seconds(100)) == [.discard("d", 9)])
     }
 
-    @Test func aDutyMovesWhenTheNodesAreCalm() {
+    @Test func anAssignmentMovesWhenTheNodesAreCalm() {
         var board = Assignments(node: "a")
         board.wanted(["webhooks-00", "webhooks-01", "webhooks-02", "webhooks-03"])
         board.renewed(1, sent: .zero)
@@ -168,7 +168,7 @@ import Testing
         #expect(board.hasStopped && board.due(now: .seconds(32)).isEmpty)
     }
 
-    @Test func fewDutiesMoveWhenANodeComes() {
+    @Test func fewAssignmentsMoveWhenANodeComes() {
         var nodes = LivingNodes()
         for node in ["a", "b", "c"] { nodes.heard(NodeRecord(), of: node, now: .seconds(1)) }
         let assignments = (0..<64).map { "webhooks-\($0)" }

@@ -105,7 +105,7 @@ import Testing
         #expect(attributes[.posixPermissions] as? Int == 0o600)
     }
 
-    @Test func backupOfAStoreNobodyHasOpenWorks() async throws {
+    @Test func backupOfAStoreThatIsNotOpenWorks() async throws {
         let store = try TemplateStore.make(directory)
         try await store.put(1...3)
         store.close()

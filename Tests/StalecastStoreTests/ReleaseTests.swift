@@ -157,7 +157,7 @@ import Testing
         }
     }
 
-    @Test func aFailedCommitOfAStageReachesNobody() async throws {
+    @Test func aFailedCommitOfAStageReachesNoClient() async throws {
         FaultyFileSystem.install()
         let store = try TemplateStore.make(directory, clock: clock)
         try await store.put("1")

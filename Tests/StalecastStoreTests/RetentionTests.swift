@@ -136,7 +136,7 @@ import Testing
         #expect((version.version, version.change.sequence) == (4, 4))
     }
 
-    @Test func sweepReachesScopesNobodyPublishesTo() async throws {
+    @Test func sweepReachesScopesWithoutPublishes() async throws {
         let store = try TemplateStore.make(directory, clock: clock)
         try await store.put(1...200)
         for _ in 0..<2 {

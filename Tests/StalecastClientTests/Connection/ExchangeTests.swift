@@ -44,7 +44,7 @@ import Testing
         }
     }
 
-    @Test func whereNobodyListensIsSaid() async throws {
+    @Test func aRefusedConnectionsErrorNamesTheAddress() async throws {
         let reason = await #expect(throws: (any Error).self) {
             try await NetworkTransport.shared.send(
                 TransportRequest(url: URL(string: "http://127.0.0.1:1/")!, timeout: 5))

@@ -23,7 +23,7 @@ import Testing
             report: reports.add)
     }
 
-    @Test func looksAtOnceAndAdopts() async throws {
+    @Test func aWatcherPollsAtOnceAndAdopts() async throws {
         source.show("a", version: 7)
         let watcher = watcher(Self.seldom)
         try await watching(watcher) {
@@ -42,7 +42,7 @@ import Testing
         #expect(fresh.adopted.count == 1)
     }
 
-    @Test func aTriggerLooksNow() async throws {
+    @Test func aTriggerPollsNow() async throws {
         let watcher = watcher(Self.seldom)
         try await watching(watcher) {
             try await eventually { watcher.status.lastSuccess != nil }
@@ -53,7 +53,7 @@ import Testing
         #expect(source.polls == 2)
     }
 
-    @Test func triggersDuringALookMakeOneMore() async throws {
+    @Test func triggersDuringAPollMakeOneMore() async throws {
         let opened = Mutex(false)
         source.hold { try? await eventually { opened.withLock { $0 } } }
         let watcher = watcher(Self.seldom)
@@ -67,7 +67,7 @@ import Testing
         }
     }
 
-    @Test func aPromisedVersionIsLookedForUntilItShows() async throws {
+    @Test func aPromisedVersionIsPolledForUntilItShows() async throws {
         source.show("a", version: 4)
         let watcher = watcher(Self.seldom)
         try await watching(watcher) {
@@ -186,7 +186,7 @@ import Testing
     }
 
     /// One replica of the origin knows the version and another does not: that is over in less than a second.
-    @Test func aVersionThatIsYetToComeIsLookedForSooner() async throws {
+    @Test func aPromisedVersionIsPolledForSooner() async throws {
         let problem = OriginProblem(.notFound, "not yet", retryAfter: .milliseconds(20), isSoonOver: true)
         source.show(.failed(problem))
         let watcher = watcher(Self.seldom)
@@ -213,7 +213,7 @@ import Testing
         #expect(tight.pause(hears: true, random: 0) == .seconds(10))
     }
 
-    @Test func theAgeCountsFromTheLastGoodLook() async throws {
+    @Test func theAgeCountsFromTheLastGoodPoll() async throws {
         let status = SourceStatus(scope: Self.scope, kind: .http, place: "", began: .now - .seconds(30))
         #expect(status.age(at: .now) >= .seconds(30))
         var seen = status

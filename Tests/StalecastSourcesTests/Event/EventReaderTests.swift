@@ -53,7 +53,7 @@ import Testing
         #expect(try Self.read(["content-type": "application/cloudevents+json"], body) == [Self.expected])
     }
 
-    @Test func anEventOfAnUnknownTypeOnlySaysLook() throws {
+    @Test func anEventOfAnUnknownTypeOnlyCausesAPoll() throws {
         let event = try #require(
             try Self.read(Self.binary(["ce-type": "com.example.object.finalized"]), Self.data).first)
         #expect(event == SourceEvent(form: .cloudEvent, id: "e-1", sender: Self.source))

@@ -58,7 +58,7 @@ import Testing
 
     private static let json = ["content-type": "application/json"]
 
-    @Test func theOperatorMakesAllSourcesOfAProjectLook() async throws {
+    @Test func anOperatorsTriggerPollsAllSourcesOfAProject() async throws {
         let fixture = try Fixture()
         #expect(await Self.results(fixture.service.take(try Self.post(isOperator: true), body: [])) == [.polling])
         #expect(fixture.sink.lines == ["client -", "server -"])
@@ -144,7 +144,7 @@ import Testing
                 == .unauthenticated)
     }
 
-    @Test func aVersionThatIsKnownMakesNobodyLook() async throws {
+    @Test func aKnownVersionCausesNoPoll() async throws {
         let fixture = try Fixture()
         let take = { (version: Int) in
             await fixture.service.take(
@@ -170,7 +170,7 @@ import Testing
         #expect(fixture.sink.lines == ["client -"])
     }
 
-    @Test func eachScopeLooksOnceForOneEventWhoeverPassesItOn() async throws {
+    @Test func anEventCausesOnePollOfEachScope() async throws {
         let fixture = try Fixture()
         let headers = ["idempotency-key": "k-1"]
         let ofToken = try Self.post(headers, token: Self.firstToken)
@@ -204,7 +204,7 @@ import Testing
         #expect(fixture.service.figures.events == [.polling: 1, .duplicate: 1])
     }
 
-    @Test func aVerdictSaysWhatBecameOfItsEvent() async throws {
+    @Test func anAnswerTellsTheOutcomeOfItsEvent() async throws {
         let fixture = try Fixture()
         let outcome = await fixture.service.take(
             try Self.post(["idempotency-key": "k"], token: Self.firstToken), body: [])

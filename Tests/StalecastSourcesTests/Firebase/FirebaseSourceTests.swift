@@ -107,7 +107,7 @@ import Testing
         }
     }
 
-    @Test func aVersionThatCannotBeReadYetIsLookedForAgainSoon() async throws {
+    @Test func aVersionThatCannotBeReadYetIsPolledForAgainSoon() async throws {
         try await Self.polling(newest: 4) { source, project, _ in
             project.state.withLock { ($0.lag, $0.historyLag) = (1, 1) }
             let problem = await source.poll().problem
