@@ -48,7 +48,7 @@ files() {
     # It stands on the records of a cluster, and reads nothing itself.
     in_room Sources/StalecastHub '*.swift' | grep -v /SharedRollouts.swift
     in_room Sources/StalecastAccess '*.swift'
-    in_room Sources/StalecastEdge StreamRequest.swift SharedPoll.swift EightBytes.swift Recogniser.swift FetchHead.swift \
+    in_room Sources/StalecastEdge StreamRequest.swift SharedPoll.swift EightBytes.swift Recogniser.swift \
         FetchScan.swift FetchRequest.swift FetchDialect.swift FlagContext.swift FlagRefusal.swift FlagValue.swift \
         LaunchDarklyContext.swift LaunchDarklyPath.swift
     in_room Sources/StalecastHTTP HostRule.swift PercentEncoding.swift TrustedProxies.swift RequestHead.swift \

@@ -39,6 +39,7 @@ struct ControlService: Service {
             host: try configuration.control.listen.resolvedHost(), port: configuration.control.listen.port)
         settings.settings = configuration.control.settings
         let hosts = settings.settings.hosts
+        settings.connections.drainTimeout = EndingStages.controlRequests
         settings.connections.hosts =
             hosts.isEmpty && !configuration.control.listen.isLoopback ? .any : .only(hosts)
         settings.projects.approvals = Set(configuration.projects.filter { $0.approvals == .required }.map(\.id))

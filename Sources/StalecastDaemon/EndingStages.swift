@@ -2,7 +2,7 @@
 /// function that does it. The order is that of `Daemon.services(of:)`, in reverse.
 ///
 /// 1. Readiness goes off, `endpoints.json` is removed, systemd is told: at once. `Parts.untilEnding`
-/// 2. Control finishes requests that have begun: `ConnectionLimits.drainTimeout`, 5 s. `ControlServer.run`
+/// 2. Control finishes requests that have begun, within ``controlRequests``. `ControlServer.run`
 /// 3. Sources stop: ``requests`` for requests that have begun. `Parts.watchSources`
 /// 4. Webhooks begin to end: a node of a cluster hands them over for ``handOver``, then attempts that have begun may
 ///    take ``webhookAttempts``. The next stage does not wait for it. `Parts.deliverWebhooks`
@@ -13,6 +13,8 @@
 /// All of them together may take ``services``. `ProcessSignals` ends the process after ``EndingState/patience``,
 /// whatever hangs.
 enum EndingStages {
+    /// Deadline for the rest of a request's body to arrive at Control; then the request is refused.
+    static let controlRequests: Duration = .seconds(5)
     /// Deadline of attempts of webhooks. An attempt that is cut off is sent after the next start, so that one slow receiver
     /// does not hold up a restart.
     static let webhookAttempts: Duration = .seconds(2)
