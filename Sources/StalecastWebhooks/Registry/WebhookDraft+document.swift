@@ -83,8 +83,9 @@ extension WebhookDraft {
 extension WebhookField {
     /// Whether a document names the field, if only with `null`.
     fileprivate func isPresent(in document: JSONValue) -> Bool {
-        guard let outer = document[path.outer] else { return false }
-        return outer.isNull || path.inner.map { outer[$0] != nil } ?? true
+        let (outer, inner) = path
+        guard let value = document[outer] else { return false }
+        return value.isNull || inner.map { value[$0] != nil } ?? true
     }
 }
 

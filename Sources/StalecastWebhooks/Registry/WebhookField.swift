@@ -37,8 +37,9 @@ enum WebhookField: String, CaseIterable {
 
     /// The value at this path of a document; nil when it is missing, `null` included.
     func value(in document: JSONValue) -> JSONValue? {
-        var value = document[path.outer]
-        if let inner = path.inner { value = value?[inner] }
+        let (outer, inner) = path
+        var value = document[outer]
+        if let inner { value = value?[inner] }
         return value.flatMap { $0.isNull ? nil : $0 }
     }
 
