@@ -51,65 +51,55 @@ final class DeliveryDatabase: Sendable {
     }
 
     private static var migrator: DatabaseMigrator {
-        var migrator = DatabaseMigrator()
-        migrator.registerMigration("1") { db in
-            try db.execute(
-                sql: """
-                    CREATE TABLE history (id INTEGER PRIMARY KEY CHECK (id = 1), epoch TEXT NOT NULL) STRICT;
-                    CREATE TABLE cursor (
-                      webhook TEXT NOT NULL, scope TEXT NOT NULL, version INTEGER NOT NULL, sequence INTEGER NOT NULL,
-                      PRIMARY KEY (webhook, scope)) STRICT, WITHOUT ROWID;
-                    CREATE TABLE beyond (
-                      webhook TEXT NOT NULL, scope TEXT NOT NULL, sequence INTEGER NOT NULL,
-                      PRIMARY KEY (webhook, scope, sequence)) STRICT, WITHOUT ROWID;
-                    CREATE TABLE extra (
-                      webhook TEXT NOT NULL, scope TEXT NOT NULL, sequence INTEGER NOT NULL,
-                      PRIMARY KEY (webhook, scope, sequence)) STRICT, WITHOUT ROWID;
-                    CREATE TABLE health (
-                      webhook TEXT PRIMARY KEY, failures INTEGER NOT NULL, failedAttempts INTEGER NOT NULL,
-                      failingSince INTEGER, disabledReason TEXT, disabledSince INTEGER) STRICT, WITHOUT ROWID;
-                    CREATE TABLE attempt (
-                      id INTEGER PRIMARY KEY, webhook TEXT NOT NULL, startedAt INTEGER NOT NULL,
-                      record BLOB NOT NULL) STRICT;
-                    CREATE INDEX attemptOfWebhook ON attempt (webhook, id);
-                    CREATE TABLE dead (
-                      id INTEGER PRIMARY KEY, webhook TEXT NOT NULL, scope TEXT NOT NULL, version INTEGER NOT NULL,
-                      sequence INTEGER NOT NULL, reason TEXT NOT NULL, attempts INTEGER NOT NULL, lastStatus INTEGER,
-                      movedAt INTEGER NOT NULL) STRICT;
-                    CREATE INDEX deadOfWebhook ON dead (webhook, id);
-                    PRAGMA application_id = \(applicationID);
-                    """)
-        }
-        migrator.registerMigration("2") { db in
+        DatabaseMigrator(
+            """
+            CREATE TABLE history (id INTEGER PRIMARY KEY CHECK (id = 1), epoch TEXT NOT NULL) STRICT;
+            CREATE TABLE cursor (
+              webhook TEXT NOT NULL, scope TEXT NOT NULL, version INTEGER NOT NULL, sequence INTEGER NOT NULL,
+              PRIMARY KEY (webhook, scope)) STRICT, WITHOUT ROWID;
+            CREATE TABLE beyond (
+              webhook TEXT NOT NULL, scope TEXT NOT NULL, sequence INTEGER NOT NULL,
+              PRIMARY KEY (webhook, scope, sequence)) STRICT, WITHOUT ROWID;
+            CREATE TABLE extra (
+              webhook TEXT NOT NULL, scope TEXT NOT NULL, sequence INTEGER NOT NULL,
+              PRIMARY KEY (webhook, scope, sequence)) STRICT, WITHOUT ROWID;
+            CREATE TABLE health (
+              webhook TEXT PRIMARY KEY, failures INTEGER NOT NULL, failedAttempts INTEGER NOT NULL,
+              failingSince INTEGER, disabledReason TEXT, disabledSince INTEGER) STRICT, WITHOUT ROWID;
+            CREATE TABLE attempt (
+              id INTEGER PRIMARY KEY, webhook TEXT NOT NULL, startedAt INTEGER NOT NULL,
+              record BLOB NOT NULL) STRICT;
+            CREATE INDEX attemptOfWebhook ON attempt (webhook, id);
+            CREATE TABLE dead (
+              id INTEGER PRIMARY KEY, webhook TEXT NOT NULL, scope TEXT NOT NULL, version INTEGER NOT NULL,
+              sequence INTEGER NOT NULL, reason TEXT NOT NULL, attempts INTEGER NOT NULL, lastStatus INTEGER,
+              movedAt INTEGER NOT NULL) STRICT;
+            CREATE INDEX deadOfWebhook ON dead (webhook, id);
+            PRAGMA application_id = \(applicationID);
+            """,
             // `endedAt`: of the last attempt; `total`: attempts so far; `attempt`: a webhook's last one, of which there may
             // be a newer one in the other table.
-            try db.execute(
-                sql: """
-                    DROP TABLE attempt;
-                    CREATE TABLE chunk (
-                      id INTEGER PRIMARY KEY, endedAt INTEGER NOT NULL, total INTEGER NOT NULL, attempts BLOB NOT NULL) STRICT;
-                    ALTER TABLE cursor ADD COLUMN attempt INTEGER NOT NULL DEFAULT 0;
-                    CREATE TABLE head (webhook TEXT PRIMARY KEY, attempt INTEGER NOT NULL) STRICT, WITHOUT ROWID;
-                    """)
-        }
-        migrator.registerMigration("3") { db in
+            """
+            DROP TABLE attempt;
+            CREATE TABLE chunk (
+              id INTEGER PRIMARY KEY, endedAt INTEGER NOT NULL, total INTEGER NOT NULL, attempts BLOB NOT NULL) STRICT;
+            ALTER TABLE cursor ADD COLUMN attempt INTEGER NOT NULL DEFAULT 0;
+            CREATE TABLE head (webhook TEXT PRIMARY KEY, attempt INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+            """,
             // `isRenewed`: of another history, and owed the newest version once; `failingTime` in microseconds; `epoch`: of
             // the history that `sequence` is in.
-            try db.execute(
-                sql: """
-                    ALTER TABLE cursor ADD COLUMN ackVersion INTEGER NOT NULL DEFAULT 0;
-                    ALTER TABLE cursor ADD COLUMN ackSequence INTEGER NOT NULL DEFAULT 0;
-                    ALTER TABLE cursor ADD COLUMN givenUp INTEGER NOT NULL DEFAULT 0;
-                    ALTER TABLE cursor ADD COLUMN isRenewed INTEGER NOT NULL DEFAULT 0;
-                    ALTER TABLE beyond ADD COLUMN version INTEGER NOT NULL DEFAULT 0;
-                    UPDATE cursor SET ackVersion = version, ackSequence = sequence;
-                    ALTER TABLE health ADD COLUMN failingTime INTEGER NOT NULL DEFAULT 0;
-                    ALTER TABLE health ADD COLUMN receiver TEXT;
-                    ALTER TABLE dead ADD COLUMN epoch TEXT;
-                    UPDATE dead SET epoch = (SELECT epoch FROM history);
-                    """)
-        }
-        return migrator
+            """
+            ALTER TABLE cursor ADD COLUMN ackVersion INTEGER NOT NULL DEFAULT 0;
+            ALTER TABLE cursor ADD COLUMN ackSequence INTEGER NOT NULL DEFAULT 0;
+            ALTER TABLE cursor ADD COLUMN givenUp INTEGER NOT NULL DEFAULT 0;
+            ALTER TABLE cursor ADD COLUMN isRenewed INTEGER NOT NULL DEFAULT 0;
+            ALTER TABLE beyond ADD COLUMN version INTEGER NOT NULL DEFAULT 0;
+            UPDATE cursor SET ackVersion = version, ackSequence = sequence;
+            ALTER TABLE health ADD COLUMN failingTime INTEGER NOT NULL DEFAULT 0;
+            ALTER TABLE health ADD COLUMN receiver TEXT;
+            ALTER TABLE dead ADD COLUMN epoch TEXT;
+            UPDATE dead SET epoch = (SELECT epoch FROM history);
+            """)
     }
 
     // MARK: Reading

@@ -11,6 +11,12 @@ struct NewerDatabase: Error, CustomStringConvertible {
 }
 
 extension DatabaseMigrator {
+    /// Steps from one version of a schema to the next, named by their numbers from 1.
+    init(_ steps: String...) {
+        self.init()
+        for (index, sql) in steps.enumerated() { registerMigration("\(index + 1)") { try $0.execute(sql: sql) } }
+    }
+
     /// Brings a database to this program's schema.
     ///
     /// - Throws: ``NewerDatabase`` for one that is beyond it, `DatabaseError`.

@@ -56,20 +56,14 @@ final class RegistryDatabase: Sendable {
     }
 
     private static var migrator: DatabaseMigrator {
-        var migrator = DatabaseMigrator()
-        migrator.registerMigration("1") { db in
-            try db.execute(
-                sql: """
-                    CREATE TABLE vault (id INTEGER PRIMARY KEY CHECK (id = 1), seal BLOB NOT NULL) STRICT;
-                    CREATE TABLE webhook (id TEXT PRIMARY KEY, sealed BLOB NOT NULL) STRICT, WITHOUT ROWID;
-                    PRAGMA application_id = \(applicationID);
-                    """)
-        }
-        // Revision of the record that all nodes of a cluster share; 0: it was never shared.
-        migrator.registerMigration("2") { db in
-            try db.execute(sql: "ALTER TABLE webhook ADD COLUMN revision INTEGER NOT NULL DEFAULT 0")
-        }
-        return migrator
+        DatabaseMigrator(
+            """
+            CREATE TABLE vault (id INTEGER PRIMARY KEY CHECK (id = 1), seal BLOB NOT NULL) STRICT;
+            CREATE TABLE webhook (id TEXT PRIMARY KEY, sealed BLOB NOT NULL) STRICT, WITHOUT ROWID;
+            PRAGMA application_id = \(applicationID);
+            """,
+            // Revision of the record that all nodes of a cluster share; 0: it was never shared.
+            "ALTER TABLE webhook ADD COLUMN revision INTEGER NOT NULL DEFAULT 0")
     }
 
     /// The first key seals a known text; another key does not open it.
