@@ -110,7 +110,7 @@ package final class CallerHook: Sendable {
     /// - Parameters:
     ///   - weight: bytes of the request that waits.
     ///   - done: at once, or on the thread that heard the answer; nil is good.
-    package func look(at question: Question, weight: Int = 0, _ done: @escaping Done) {
+    package func ask(_ question: Question, weight: Int = 0, _ done: @escaping Done) {
         let now = clock()
         let end = state.withLock { state -> Denial?? in
             if state.callers.principal(of: question.digest, at: now) != nil { return .some(nil) }

@@ -42,7 +42,7 @@ package actor ClusterNode {
     }
 
     /// Reads of the log's head, for callers that ask whether the replica is at the log's end.
-    private struct Looks {
+    private struct HeadReads {
         var checks = HeadChecks()
         var silence = LogSilence()
         var isProbing = false
@@ -62,7 +62,7 @@ package actor ClusterNode {
     package internal(set) var follower: Follower
     var work = NodeWork()
     private var life = Life.following
-    private var looks = Looks()
+    private var headReads = HeadReads()
     private var tickets = ReadTickets()
     var reach: LogReach
     private var applyStall = ApplyStall()
@@ -98,18 +98,18 @@ package actor ClusterNode {
             name: name, isEdge: isEdge, fetchWindow: fetchWindow, patience: patience, report: report)
         reach = LogReach(backoff)
         follower = Follower(epoch: state.epoch, head: state.logHead, isWhole: state.isWhole)
-        looks.verifiedAt = store.verifiedBefore.map { now() - $0 }
+        headReads.verifiedAt = store.verifiedBefore.map { now() - $0 }
     }
 
     /// Time between two reads of the log's head without a request; they find entries that a watch missed.
-    private static let lookEvery: Duration = .seconds(5)
+    private static let readEvery: Duration = .seconds(5)
 
     /// Follows the log until the task is cancelled. Call it once. When it returns, no task of the node is left, and
     /// every reader and publisher has an answer.
     package func run() async {
         perform(follower.begin())
         await withDiscardingTaskGroup { group in
-            group.addTask { await self.lookRegularly() }
+            group.addTask { await self.readHeadRegularly() }
             // Cancelled: there are no more.
             for await job in work.jobs { group.addTask { await job(self) } }
             end()
@@ -118,11 +118,11 @@ package actor ClusterNode {
         await work.watch?.value
     }
 
-    private func lookRegularly() async {
+    private func readHeadRegularly() async {
         while !Task.isCancelled {
             // Cancelled: the loop ends.
-            guard (try? await Task.sleep(for: Self.lookEvery)) != nil else { return }
-            if await look(within: max(Self.lookEvery, patience())) == true {
+            guard (try? await Task.sleep(for: Self.readEvery)) != nil else { return }
+            if await readHead(within: max(Self.readEvery, patience())) == true {
                 store.noteVerified()
             } else {
                 // The log is ahead of the watch, or silent: the watch may have missed entries.
@@ -171,28 +171,28 @@ package actor ClusterNode {
     /// Whether the store has everything that was in the log when this was called; nil when the log did not answer in
     /// time. While the log is known to be silent this returns nil at once, and one read goes on in the background.
     package func isCurrent(within time: Duration) async -> Bool? {
-        guard looks.silence.isOn else { return await look(within: time) }
-        if !looks.isProbing {
-            looks.isProbing = true
+        guard headReads.silence.isOn else { return await readHead(within: time) }
+        if !headReads.isProbing {
+            headReads.isProbing = true
             work.begin { node in
-                _ = await node.look(within: time)
-                node.looks.isProbing = false
+                _ = await node.readHead(within: time)
+                node.headReads.isProbing = false
             }
         }
         return nil
     }
 
-    private func look(within time: Duration) async -> Bool? {
+    private func readHead(within time: Duration) async -> Bool? {
         let began = now()
         let answer = await ask(within: time)
         // After missed answers callers no longer wait; see `isCurrent`.
-        if answer == true { looks.silence.answered() } else { looks.silence.missed(since: began, now: now()) }
+        if answer == true { headReads.silence.answered() } else { headReads.silence.missed(since: began, now: now()) }
         return answer
     }
 
     private func ask(within time: Duration) async -> Bool? {
         await answer(within: time) { node, ticket in
-            if let action = node.looks.checks.asked(ticket, now: node.now()) { node.perform([action]) }
+            if let action = node.headReads.checks.asked(ticket, now: node.now()) { node.perform([action]) }
         }
     }
 
@@ -217,12 +217,12 @@ package actor ClusterNode {
     }
 
     private func answer(_ ticket: ReadTickets.Ticket, _ answer: Bool?) {
-        if answer == true { looks.verifiedAt = now() }
+        if answer == true { headReads.verifiedAt = now() }
         tickets.answer(ticket, answer)
     }
 
     /// Time since the log last confirmed that the replica is at its end, also across restarts; a year when unknown.
-    package var unverified: Duration { looks.verifiedAt.map { now() - $0 } ?? .seconds(365 * 86_400) }
+    package var unverified: Duration { headReads.verifiedAt.map { now() - $0 } ?? .seconds(365 * 86_400) }
 
     private func perform(_ actions: [HeadChecks.Action]) {
         for action in actions {
@@ -231,7 +231,7 @@ package actor ClusterNode {
                 work.begin { node in
                     // Cancelled: all that ask were answered.
                     try? await Task.sleep(for: time)
-                    if let next = node.looks.checks.due(now: node.now()) { node.perform([next]) }
+                    if let next = node.headReads.checks.due(now: node.now()) { node.perform([next]) }
                 }
             case .release(let tickets, let isVerified): for ticket in tickets { answer(ticket, isVerified) }
             case .catchUp(let tickets): for ticket in tickets { perform(follower.asked(ticket)) }
@@ -243,7 +243,7 @@ package actor ClusterNode {
     private func check() async {
         // A replica that is not verified cannot be compared with one head: it has to read.
         guard let logMetadata = follower.logMetadata, follower.isReady || logMetadata.isFrozen else {
-            return perform(looks.checks.answered(.behind, now: now()))
+            return perform(headReads.checks.answered(.behind, now: now()))
         }
         let answer: HeadChecks.Answer
         do throws(LogError) {
@@ -254,7 +254,7 @@ package actor ClusterNode {
             missed(error)
         }
         figures.checks[answer, default: 0] += 1
-        perform(looks.checks.answered(answer, now: now()))
+        perform(headReads.checks.answered(answer, now: now()))
     }
 
     // MARK: Following

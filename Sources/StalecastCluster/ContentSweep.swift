@@ -28,8 +28,8 @@ package struct ContentSweep: Sendable {
     ///   - stored: all there are.
     ///   - used: digests that entries refer to, read after `stored` was.
     /// - Returns: those to be removed now.
-    package mutating func looked(
-        at stored: [StoredContent], used: Set<String>, now: Duration
+    package mutating func listed(
+        _ stored: [StoredContent], used: Set<String>, now: Duration
     ) -> [StoredContent] {
         let since = unused
         unused = [:]
@@ -51,7 +51,7 @@ extension ClusterNode {
         // Read after them: all that was appended before is seen.
         var (used, head) = stored.isEmpty ? ([], LogHead.empty) : try await contentsUsed(after: .empty)
         var removed = 0
-        for content in upkeep.contentSweep.looked(at: stored, used: used, now: now()) {
+        for content in upkeep.contentSweep.listed(stored, used: used, now: now()) {
             for _ in 0..<Self.attempts where !used.contains(content.digest) {
                 if try await log.remove(content, at: head) {
                     removed += 1

@@ -102,7 +102,7 @@ final class ListenerTLS: Sendable {
 
     /// Reads changed files once they have stayed the same for two checks, because a renewal writes two files one after
     /// the other. Certificates that were not valid yet are read again when they are.
-    func look() {
+    func check() {
         let (now, seconds) = (TLSFiles.identities(files), Int(Date().timeIntervalSince1970))
         let isDue = state.withLock { state in
             defer { state.seen = now }

@@ -86,7 +86,7 @@ extension Daemon.Parts {
     func keepCertificates() async {
         var seconds = 0
         for await _ in AsyncTimer(period: .seconds(1)).cancelOnGracefulShutdown() {
-            tls.forEach { $0.look() }
+            tls.forEach { $0.check() }
             seconds += 1
             if seconds % 86_400 == 0 { tls.forEach { $0.remind() } }
         }

@@ -11,13 +11,13 @@ package final class SlowReaders: Sendable {
     /// Age from which a result no longer counts. It is reached where publishes come faster than ``timeToRead``.
     private static let longestKept = Duration.seconds(60)
 
-    private struct Look {
+    private struct Reading {
         let streams: Int
         /// Monotonic time in nanoseconds.
         let at: UInt64
     }
 
-    private let looks = Mutex<[Scope: Look]>([:])
+    private let readings = Mutex<[Scope: Reading]>([:])
 
     package init() {}
 
@@ -33,22 +33,22 @@ package final class SlowReaders: Sendable {
     ) async -> Int? {
         var sum: Int? = 0
         for (scope, age) in scopes {
-            var look = looks.withLock { $0[scope] }
-            let isDue = age >= Self.timeToRead && !Self.isYounger(look, than: Self.kept, at: now)
+            var reading = readings.withLock { $0[scope] }
+            let isDue = age >= Self.timeToRead && !Self.isYounger(reading, than: Self.kept, at: now)
             if isDue, let streams = await unread(scope) {
-                let new = Look(streams: streams, at: now)
-                looks.withLock { $0[scope] = new }
-                look = new
+                let new = Reading(streams: streams, at: now)
+                readings.withLock { $0[scope] = new }
+                reading = new
             }
-            let streams = Self.isYounger(look, than: Self.longestKept, at: now) ? look?.streams : nil
+            let streams = Self.isYounger(reading, than: Self.longestKept, at: now) ? reading?.streams : nil
             sum = sum.flatMap { sum in streams.map { sum + $0 } }
         }
         return sum
     }
 
-    private static func isYounger(_ look: Look?, than age: Duration, at now: UInt64) -> Bool {
-        guard let look else { return false }
+    private static func isYounger(_ reading: Reading?, than age: Duration, at now: UInt64) -> Bool {
+        guard let reading else { return false }
         // Another request may have looked a moment later.
-        return look.at >= now || Duration.nanoseconds(now - look.at) < age
+        return reading.at >= now || Duration.nanoseconds(now - reading.at) < age
     }
 }

@@ -21,9 +21,9 @@ import Testing
     }
 
     /// Result of a look; nil while it has none.
-    private func look(_ question: CallerHook.Question) -> Denial?? {
+    private func ask(_ question: CallerHook.Question) -> Denial?? {
         let end = Mutex<Denial??>(nil)
-        authorizer.hook.look(at: question) { denial in end.withLock { $0 = .some(denial) } }
+        authorizer.hook.ask(question) { denial in end.withLock { $0 = .some(denial) } }
         return end.withLock { $0 }
     }
 
@@ -37,16 +37,16 @@ import Testing
     @Test func anAnswerIsKeptForFiveMinutesAtMost() throws {
         let asked = try question("a")
         answering(200, Self.yes + "}")
-        #expect(look(asked) == .some(nil))
+        #expect(ask(asked) == .some(nil))
         let principal = try authorizer.admit(credentials(asked, .good), at: .edge)
         #expect(
             principal.kind == .hook && principal.id == "ann" && authorizer.currentPrincipal(of: principal.number) != nil
         )
         answering(401, "")
         clock.advance(by: .seconds(299))
-        #expect(look(asked) == .some(nil))
+        #expect(ask(asked) == .some(nil))
         clock.advance(by: .seconds(1))
-        #expect(look(asked) == .some(.unknown))
+        #expect(ask(asked) == .some(.unknown))
         #expect(authorizer.currentPrincipal(of: principal.number) != nil, "its streams have an end of their own")
         clock.advance(by: .seconds(3300))
         #expect(authorizer.currentPrincipal(of: principal.number) == nil)
@@ -57,7 +57,7 @@ import Testing
         let (asked, other) = (try question("a"), try question("b"))
         func number(of question: CallerHook.Question, _ body: String) throws -> Int32 {
             answering(200, body)
-            #expect(look(question) == .some(nil))
+            #expect(ask(question) == .some(nil))
             return try authorizer.admit(credentials(question, .good), at: .edge).number
         }
         let uncached = #"{"subject":"ann","grants":[{"actions":["watch"]}]}"#
@@ -80,12 +80,12 @@ import Testing
     @Test(arguments: [500, 302, 204, 200])
     func whatIsNeitherYesNorNoIsNotNow(_ status: Int) throws {
         answering(status, #"{"subject":"ann","grants":[]}"#)
-        #expect(look(try question("a")) == .some(.notReady))
+        #expect(ask(try question("a")) == .some(.notReady))
     }
 
     @Test func whoIsOverIsRefused() throws {
         answering(200, Self.yes + #","expiresAt":"\#(clock.now)"}"#)
-        #expect(look(try question("a")) == .some(.expired))
+        #expect(ask(try question("a")) == .some(.expired))
     }
 
     /// Questions that are asked and not answered yet.
@@ -101,7 +101,7 @@ import Testing
     private func busy() throws -> Asked {
         let asked = Asked()
         authorizer.hook.configure(names: ["cookie"]) { _, done in asked.add(done) }
-        for number in 0..<CallerHook.maxInFlight { #expect(look(try question("\(number)")) == .none) }
+        for number in 0..<CallerHook.maxInFlight { #expect(ask(try question("\(number)")) == .none) }
         #expect(asked.count == CallerHook.maxInFlight)
         return asked
     }
@@ -110,7 +110,7 @@ import Testing
         let asked = try busy()
         let ends = Mutex<[Denial?]>([])
         for text in ["0", "one more", "one more"] {
-            authorizer.hook.look(at: try question(text)) { denial in ends.withLock { $0.append(denial) } }
+            authorizer.hook.ask(try question(text)) { denial in ends.withLock { $0.append(denial) } }
         }
         #expect(asked.count == CallerHook.maxInFlight)
         asked.answer(0)
@@ -125,7 +125,7 @@ import Testing
         let asked = try busy()
         let ends = Mutex<[Denial?]>([])
         func wait(_ text: String) throws {
-            authorizer.hook.look(at: try question(text)) { denial in ends.withLock { $0.append(denial) } }
+            authorizer.hook.ask(try question(text)) { denial in ends.withLock { $0.append(denial) } }
         }
         try wait("early")
         clock.advance(by: .seconds(4))
@@ -140,7 +140,7 @@ import Testing
         let asked = try busy()
         let ends = Mutex(0)
         for number in 0..<50_000 {
-            authorizer.hook.look(at: try question("waits \(number)")) { _ in ends.withLock { $0 += 1 } }
+            authorizer.hook.ask(try question("waits \(number)")) { _ in ends.withLock { $0 += 1 } }
         }
         answering(401, "")
         asked.answer(0)
@@ -150,9 +150,9 @@ import Testing
     @Test func whatWaitsHasABound() throws {
         let asked = try busy()
         let large = try question(String(repeating: "a", count: 33 << 20))
-        #expect(look(large) == .some(.notReady))
+        #expect(ask(large) == .some(.notReady))
         asked.answer(0)
-        #expect(look(try question("small")) == .none && asked.count == CallerHook.maxInFlight + 1)
+        #expect(ask(try question("small")) == .none && asked.count == CallerHook.maxInFlight + 1)
     }
 
     @Test func namesAndValuesDoNotRunTogether() throws {

@@ -36,7 +36,7 @@ import Testing
                 expiresAt: clock.now.advanced(by: .seconds(60)))
         case .hook:
             let question = try #require(CallerHook.Question([.init("cookie", name)]))
-            authorizer.hook.look(at: question) { _ in }
+            authorizer.hook.ask(question) { _ in }
             (credentials.question, credentials.verification) = (question.digest, .good)
         }
         return try authorizer.admit(credentials, at: .edge).number

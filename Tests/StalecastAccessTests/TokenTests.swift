@@ -254,9 +254,9 @@ func keySet(_ keys: [JSONValue]) -> [UInt8] { JSONValue.object(["keys": .array(k
         }
     }
 
-    private func look(at token: String, weight: Int = 0) async -> Denial? {
+    private func verify(_ token: String, weight: Int = 0) async -> Denial? {
         await withCheckedContinuation { done in
-            authorizer.tokens.look(at: token, weight: weight) { done.resume(returning: $0) }
+            authorizer.tokens.verify(token, weight: weight) { done.resume(returning: $0) }
         }
     }
 
@@ -264,31 +264,31 @@ func keySet(_ keys: [JSONValue]) -> [UInt8] { JSONValue.object(["keys": .array(k
     @Test func whatIsVerifiedTwiceAtOnceIsOnePrincipal() async throws {
         try fetched(made.set())
         let token = try made.token(at: clock.now)
-        #expect(await look(at: token) == nil)
+        #expect(await verify(token) == nil)
         let first = try authorizer.admit(.bearer(token), at: .edge)
-        #expect(await look(at: token) == nil)
+        #expect(await verify(token) == nil)
         #expect(try authorizer.admit(.bearer(token), at: .edge) == first)
         #expect(authorizer.currentPrincipal(of: first.number) == first)
     }
 
-    private func isLookedAt(_ token: String) -> Bool { authorizer.unknownToken(in: .bearer(token)) != nil }
+    private func isUnknown(_ token: String) -> Bool { authorizer.unknownToken(in: .bearer(token)) != nil }
 
     @Test func aRefusedTokenIsNotVerifiedAgainSoon() async throws {
         let forged = try MadeIssuer().token(at: clock.now)
-        #expect(await look(at: forged) == .notReady && isLookedAt(forged), "no keys, no verification")
+        #expect(await verify(forged) == .notReady && isUnknown(forged), "no keys, no verification")
         try fetched(made.set())
-        #expect(await look(at: forged) == .badSignature)
-        #expect(!isLookedAt(forged) && authorizer.denial(.bearer(forged)) == .badSignature)
+        #expect(await verify(forged) == .badSignature)
+        #expect(!isUnknown(forged) && authorizer.denial(.bearer(forged)) == .badSignature)
         clock.advance(by: .seconds(60))
-        #expect(isLookedAt(forged), "a minute is over")
-        #expect(await look(at: forged) == .badSignature && !isLookedAt(forged))
+        #expect(isUnknown(forged), "a minute is over")
+        #expect(await verify(forged) == .badSignature && !isUnknown(forged))
         authorizer.fetched(try made.set(), of: made.issuer)
-        #expect(isLookedAt(forged), "with other keys it may be good")
-        #expect(await look(at: forged) == .badSignature)
+        #expect(isUnknown(forged), "with other keys it may be good")
+        #expect(await verify(forged) == .badSignature)
         var second = MadeIssuer(file: "https://others").issuer
         (second.issuer, second.name) = ("https://other", "other")
         authorizer.configure(keys: [], plain: [], anonymous: [], issuers: [made.issuer, second])
-        #expect(await look(at: forged) == .badSignature && isLookedAt(forged), "the keys of one issuer are missing")
+        #expect(await verify(forged) == .badSignature && isUnknown(forged), "the keys of one issuer are missing")
     }
 
     @Test func whatTimeCanMendIsNotKept() async throws {
@@ -298,7 +298,7 @@ func keySet(_ keys: [JSONValue]) -> [UInt8] { JSONValue.object(["keys": .array(k
             (["nbf": .int(clock.now.microseconds / 1_000_000 + 40)], .notYet),
         ] as [(JSONObject, Denial)] {
             let token = try made.token(changes, at: clock.now)
-            #expect(await look(at: token) == denial && isLookedAt(token))
+            #expect(await verify(token) == denial && isUnknown(token))
         }
     }
 
@@ -321,7 +321,7 @@ func keySet(_ keys: [JSONValue]) -> [UInt8] { JSONValue.object(["keys": .array(k
         try fetched(made.set())
         let tokens = try (0..<3000).map { try made.token(["sub": .string("user-\($0)")], at: clock.now) }
         let denials = await withTaskGroup(of: Denial?.self) { group in
-            for token in tokens { group.addTask { await look(at: token) } }
+            for token in tokens { group.addTask { await verify(token) } }
             return await group.reduce(into: [Denial?]()) { $0.append($1) }
         }
         #expect(denials.count == 3000 && denials.allSatisfy { $0 == nil })
@@ -331,8 +331,8 @@ func keySet(_ keys: [JSONValue]) -> [UInt8] { JSONValue.object(["keys": .array(k
     @Test func aFullQueueSaysNotNow() async throws {
         try fetched(made.set())
         let token = try made.token(at: clock.now)
-        #expect(await look(at: token, weight: 32 << 20) == .notReady)
-        #expect(await look(at: token, weight: 31 << 20) == nil)
-        #expect(await look(at: token) == nil && authorizer.tokens.counts.verified == 1, "it is known")
+        #expect(await verify(token, weight: 32 << 20) == .notReady)
+        #expect(await verify(token, weight: 31 << 20) == nil)
+        #expect(await verify(token) == nil && authorizer.tokens.counts.verified == 1, "it is known")
     }
 }

@@ -9,18 +9,18 @@ import Testing
     @Test func whatIsUnusedTenMinutesLongGoes() {
         var sweep = ContentSweep()
         let stored = [content("a"), content("b")]
-        #expect(sweep.looked(at: stored, used: ["b"], now: .zero).isEmpty)
-        #expect(sweep.looked(at: stored, used: ["b"], now: .seconds(599)).isEmpty)
-        #expect(sweep.looked(at: stored, used: ["b"], now: .seconds(600)) == [content("a")])
+        #expect(sweep.listed(stored, used: ["b"], now: .zero).isEmpty)
+        #expect(sweep.listed(stored, used: ["b"], now: .seconds(599)).isEmpty)
+        #expect(sweep.listed(stored, used: ["b"], now: .seconds(600)) == [content("a")])
     }
 
     @Test func whatWasStoredAnewOrUsedMeanwhileBeginsAnew() {
         var sweep = ContentSweep()
-        _ = sweep.looked(at: [content("a"), content("b")], used: [], now: .zero)
-        _ = sweep.looked(at: [content("a"), content("b")], used: ["b"], now: .seconds(300))
-        #expect(sweep.looked(at: [content("a", 7), content("b")], used: [], now: .seconds(700)).isEmpty)
-        #expect(sweep.looked(at: [content("a", 7), content("b")], used: [], now: .seconds(1299)).isEmpty)
-        let victims = sweep.looked(at: [content("a", 7), content("b")], used: [], now: .seconds(1300))
+        _ = sweep.listed([content("a"), content("b")], used: [], now: .zero)
+        _ = sweep.listed([content("a"), content("b")], used: ["b"], now: .seconds(300))
+        #expect(sweep.listed([content("a", 7), content("b")], used: [], now: .seconds(700)).isEmpty)
+        #expect(sweep.listed([content("a", 7), content("b")], used: [], now: .seconds(1299)).isEmpty)
+        let victims = sweep.listed([content("a", 7), content("b")], used: [], now: .seconds(1300))
         #expect(victims == [content("a", 7), content("b")])
     }
 }

@@ -35,7 +35,7 @@ import StalecastHub
             case 16: endSome(told, told: clients.base, addresses, clients, &gate, &random)
             default: break
             }
-            if case .harm(_, _, let count, _) = gate.look(at: UInt64(seconds) * second) {
+            if case .harm(_, _, let count, _) = gate.judge(at: UInt64(seconds) * second) {
                 return (count, UInt64(seconds))
             }
         }
@@ -120,8 +120,8 @@ import StalecastHub
     }
 
     /// Looks each second, and returns the last verdict.
-    private func look(_ gate: inout LossGate, _ seconds: ClosedRange<UInt64>) -> LossGate.Verdict {
-        seconds.map { gate.look(at: $0 * Self.second) }.last ?? .tooLittle(addresses: 0)
+    private func judge(_ gate: inout LossGate, _ seconds: ClosedRange<UInt64>) -> LossGate.Verdict {
+        seconds.map { gate.judge(at: $0 * Self.second) }.last ?? .tooLittle(addresses: 0)
     }
 
     private func isHarm(_ verdict: LossGate.Verdict) -> Bool { if case .harm = verdict { true } else { false } }
@@ -129,8 +129,8 @@ import StalecastHub
     @Test func aShareIsKnownWhenTheReturnTimeIsOver() {
         var gate = gate()
         end(1...10, 5, in: &gate)
-        #expect(look(&gate, 1...44) == .tooLittle(addresses: 0))
-        guard case .harm(let told, let untold, let addresses, let evidence) = gate.look(at: 45 * Self.second) else {
+        #expect(judge(&gate, 1...44) == .tooLittle(addresses: 0))
+        guard case .harm(let told, let untold, let addresses, let evidence) = gate.judge(at: 45 * Self.second) else {
             Issue.record("half of the told streams are lost")
             return
         }
@@ -141,50 +141,50 @@ import StalecastHub
     @Test func streamsThatComeBackAreNotLost() {
         var gate = gate()
         end(1...10, 10, in: &gate)
-        _ = look(&gate, 1...40)
+        _ = judge(&gate, 1...40)
         for address in 1...10 as ClosedRange<UInt64> { for _ in 0..<10 { gate.began(address, isTold: true) } }
-        #expect(look(&gate, 41...45) == .quiet(toldLoss: 0, untoldLoss: 0, addresses: 10))
-        #expect(look(&gate, 46...300) == .quiet(toldLoss: 0, untoldLoss: 0, addresses: 10))
+        #expect(judge(&gate, 41...45) == .quiet(toldLoss: 0, untoldLoss: 0, addresses: 10))
+        #expect(judge(&gate, 46...300) == .quiet(toldLoss: 0, untoldLoss: 0, addresses: 10))
     }
 
     @Test func aClientThatComesBackIntoAToldStageIsNotLostUntold() {
         var gate = gate()
         for _ in 0..<10 { gate.ended(50, isTold: false, .byPeer) }
         for _ in 0..<10 { gate.began(50, isTold: true) }
-        #expect(look(&gate, 1...45) == .quiet(toldLoss: 0, untoldLoss: 0, addresses: 11))
+        #expect(judge(&gate, 1...45) == .quiet(toldLoss: 0, untoldLoss: 0, addresses: 11))
     }
 
     @Test func ourOwnEndsDoNotCount() {
         var gate = gate()
         end(1...10, 10, .byUs, in: &gate)
-        #expect(look(&gate, 1...45) == .quiet(toldLoss: 0, untoldLoss: 0, addresses: 10))
+        #expect(judge(&gate, 1...45) == .quiet(toldLoss: 0, untoldLoss: 0, addresses: 10))
     }
 
     @Test func whatHappensToAllIsNotTheVersions() {
         var gate = gate()
         end(1...100, 5, in: &gate)
-        #expect(look(&gate, 1...45) == .quiet(toldLoss: 0.5, untoldLoss: 0.5, addresses: 10))
+        #expect(judge(&gate, 1...45) == .quiet(toldLoss: 0.5, untoldLoss: 0.5, addresses: 10))
     }
 
     @Test func anOfficeBehindOneAddressCountsOnce() {
         var gate = gate(streams: 1)
         for _ in 0..<1000 { gate.began(10, isTold: true) }
         end(10...10, 1001, in: &gate)
-        #expect(!isHarm(look(&gate, 1...300)))
+        #expect(!isHarm(judge(&gate, 1...300)))
     }
 
     @Test func fewerThanFiveAddressesSayNothing() {
         var gate = LossGate(returnTime: 30 * Self.second, margin: 0.02, at: 0)
         for address in 1...100 as ClosedRange<UInt64> { gate.began(address, isTold: address <= 4) }
         end(1...4, 1, in: &gate)
-        #expect(look(&gate, 1...300) == .tooLittle(addresses: 0))
+        #expect(judge(&gate, 1...300) == .tooLittle(addresses: 0))
     }
 
     @Test func harmThatBeginsLateIsFound() {
         var gate = gate()
-        #expect(look(&gate, 1...1000) == .quiet(toldLoss: 0, untoldLoss: 0, addresses: 10))
+        #expect(judge(&gate, 1...1000) == .quiet(toldLoss: 0, untoldLoss: 0, addresses: 10))
         end(1...10, 5, in: &gate)
-        #expect(isHarm(look(&gate, 1001...1060)))
+        #expect(isHarm(judge(&gate, 1001...1060)))
     }
 
     @Test func harmOverSeveralRoundsAddsUp() {
@@ -194,7 +194,7 @@ import StalecastHub
             end(1...10, 9, in: &gate)
             for address in 1...10 as ClosedRange<UInt64> { gate.told(address, streams: 9) }
             let begin = round * 15 + 1
-            verdicts.append(look(&gate, begin...(begin + 14)))
+            verdicts.append(judge(&gate, begin...(begin + 14)))
         }
         #expect(!isHarm(verdicts[3]))
         #expect(isHarm(verdicts[19]))
@@ -203,16 +203,16 @@ import StalecastHub
     @Test func harmStaysUntilAnOperatorGoesOn() {
         var gate = gate()
         end(1...10, 5, in: &gate)
-        #expect(isHarm(look(&gate, 1...300)))
+        #expect(isHarm(judge(&gate, 1...300)))
         gate.resume()
-        #expect(look(&gate, 301...360) == .quiet(toldLoss: 0, untoldLoss: 0, addresses: 10))
+        #expect(judge(&gate, 301...360) == .quiet(toldLoss: 0, untoldLoss: 0, addresses: 10))
     }
 
     @Test func stagesInQuickSuccessionLoseNoLoss() {
         var gate = gate()
         end(1...10, 5, in: &gate)
         for second in 1...8 as ClosedRange<UInt64> { gate.reached(at: second * Self.second) }
-        #expect(isHarm(look(&gate, 9...60)))
+        #expect(isHarm(judge(&gate, 9...60)))
     }
 
     // MARK: Bounds
@@ -221,9 +221,9 @@ import StalecastHub
         var gate = LossGate(returnTime: 30 * Self.second, margin: 0.02, at: 0, capacity: 500)
         let addresses: ClosedRange<UInt64> = 1...20_000
         for address in addresses { gate.began(address, isTold: address % 2 == 0) }
-        _ = look(&gate, 1...15)
+        _ = judge(&gate, 1...15)
         for address in addresses where address % 10 < 2 { gate.ended(address, isTold: address % 2 == 0, .byPeer) }
-        guard case .quiet(let told, let untold, let count) = look(&gate, 16...60) else {
+        guard case .quiet(let told, let untold, let count) = judge(&gate, 16...60) else {
             Issue.record("both lose a fifth")
             return
         }
@@ -254,7 +254,7 @@ import StalecastHub
             case 5: gate.told(address, streams: UInt32(random.next() % 4))
             case 6: if random.next() % 50 == 0 { gate.reached(at: time) }
             default:
-                switch gate.look(at: time) {
+                switch gate.judge(at: time) {
                 case .quiet(let told, let untold, let count), .harm(let told, let untold, let count, _):
                     #expect((0...1).contains(told) && (0...1).contains(untold) && count <= 16)
                 case .tooLittle(let count): #expect(count <= 16)

@@ -14,7 +14,7 @@ import StalecastHub
 
     @Test func factsOfAnEarlierReleaseDoNotCount() {
         let watch = ReleaseWatch()
-        #expect(!watch.isOpen && watch.look(.demo, at: 0) == nil)
+        #expect(!watch.isOpen && watch.judge(.demo, at: 0) == nil)
         watch.begin(3, of: .demo, gate())
         #expect(watch.isOpen)
         let addresses = Array(1...10 as ClosedRange<UInt64>)
@@ -22,10 +22,10 @@ import StalecastHub
         watch.began(seat(3, isTold: false), addresses)
         watch.told(seat(3, isTold: false), Array(addresses.prefix(5)))
         for address in addresses { watch.ended(seat(2, isTold: true), address, .byPeer) }
-        #expect(watch.look(.demo, at: 15 * second) == .tooLittle(addresses: 0))
-        #expect(watch.look(.demo, at: 45 * second) == .quiet(toldLoss: 0, untoldLoss: 0, addresses: 5))
+        #expect(watch.judge(.demo, at: 15 * second) == .tooLittle(addresses: 0))
+        #expect(watch.judge(.demo, at: 45 * second) == .quiet(toldLoss: 0, untoldLoss: 0, addresses: 5))
         watch.keep { $1 == 2 }
-        #expect(!watch.isOpen && watch.look(.demo, at: 46 * second) == nil)
+        #expect(!watch.isOpen && watch.judge(.demo, at: 46 * second) == nil)
     }
 
     @Test func unknownAddressesAreNotCounted() {
@@ -33,8 +33,8 @@ import StalecastHub
         watch.begin(3, of: .demo, gate())
         watch.began(seat(3, isTold: true), Array(repeating: 0, count: 10))
         watch.began(seat(3, isTold: false), Array(1...10))
-        _ = watch.look(.demo, at: 15 * second)
-        #expect(watch.look(.demo, at: 45 * second) == .tooLittle(addresses: 0))
+        _ = watch.judge(.demo, at: 15 * second)
+        #expect(watch.judge(.demo, at: 45 * second) == .tooLittle(addresses: 0))
     }
 
     @Test func figuresAreOfOneVersion() {

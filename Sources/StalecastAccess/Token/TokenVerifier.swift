@@ -113,7 +113,7 @@ package final class TokenVerifier: Sendable {
     /// - Parameters:
     ///   - weight: bytes of the request that waits, beside the token.
     ///   - done: on that thread, or at once when too many wait; nil is good.
-    package func look(at text: String, weight: Int = 0, _ done: @escaping @Sendable (Denial?) -> Void) {
+    package func verify(_ text: String, weight: Int = 0, _ done: @escaping @Sendable (Denial?) -> Void) {
         let end = clock().advanced(by: Self.patience)
         let isTaken = threads.run(weight: text.utf8.count + weight) { [self] in
             if end < clock() { return done(.notReady) }

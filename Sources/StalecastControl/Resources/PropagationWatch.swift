@@ -100,7 +100,7 @@ extension Call {
         return .milliseconds(number * unit.1)
     }
 
-    private func feed(_ watch: PropagationWatch) -> Answer { watched(watch.scope) { await watch.look(after: $0) } }
+    private func feed(_ watch: PropagationWatch) -> Answer { watched(watch.scope) { await watch.observe(after: $0) } }
 }
 
 /// One watcher's view of a version's way, or with neither version nor goal of that of the newest.
@@ -112,7 +112,7 @@ struct PropagationWatch: Sendable {
     var version: VersionNumber?
     var goal: PropagationGoal?
 
-    func look(after waited: Duration) async -> Watcher.Sight {
+    func observe(after waited: Duration) async -> Watcher.Sight {
         let status = await control.propagation(of: scope, version) ?? stored
         if let status, let goal, let reason = verdict(status, goal, waited) {
             return .end(done(status, goal, reason))

@@ -6,12 +6,12 @@ extension Call {
     /// Answers with server-sent events of what `look` sees of a scope.
     ///
     /// - Parameter look: takes how long the caller has watched.
-    func watched(_ scope: Scope, _ look: @escaping @Sendable (Duration) async -> Watcher.Sight) -> Answer {
+    func watched(_ scope: Scope, _ observe: @escaping @Sendable (Duration) async -> Watcher.Sight) -> Answer {
         let watcher = Watcher(
             control: control, principal: principal, cookie: browser.cookie, credentials: Credentials(head), scope: scope
         )
         var answer = Answer(contentType: "text/event-stream", body: [])
-        answer.events = EventFeed { await watcher.run($0, look) }
+        answer.events = EventFeed { await watcher.run($0, observe) }
         return answer
     }
 }
@@ -40,11 +40,11 @@ struct Watcher: Sendable {
     /// Time without reading after which a client is disconnected.
     private static let patience: Duration = .seconds(30)
 
-    func run(_ send: EventFeed.Send, _ look: @Sendable (Duration) async -> Sight) async {
+    func run(_ send: EventFeed.Send, _ observe: @Sendable (Duration) async -> Sight) async {
         let start = ContinuousClock.now
         var (said, saidAt, takenAt) = (JSONValue.null, start - Self.heartbeat, start)
         while !Task.isCancelled, isPermitted {
-            let sight = await look(ContinuousClock.now - start)
+            let sight = await observe(ContinuousClock.now - start)
             let now = ContinuousClock.now
             var isTaken: Bool?
             switch sight {

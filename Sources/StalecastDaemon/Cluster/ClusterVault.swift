@@ -14,7 +14,7 @@ struct ClusterVault: Sendable {
         cluster = configuration.cluster.name
     }
 
-    private static let lookEvery = Duration.seconds(1)
+    private static let readEvery = Duration.seconds(1)
 
     /// Compares the key file with the log, before a node makes a key or seals anything. Blocks on the file.
     ///
@@ -68,7 +68,7 @@ struct ClusterVault: Sendable {
                 throw refusal("is not that of the cluster \(cluster)")
             case _?: break
             }
-            try await Task.sleep(for: Self.lookEvery)
+            try await Task.sleep(for: Self.readEvery)
         }
     }
 }

@@ -31,13 +31,13 @@ struct ReleaseKeeper: Sendable {
             probes.keep(open)
             for release in open {
                 if release.state != .paused, paused.contains(release.scope) { hub.releases.resumed(release.scope) }
-                await look(at: release)
+                await judge(release)
             }
             paused = Set(open.filter { $0.state == .paused }.map(\.scope))
         }
     }
 
-    private func look(at release: Release) async {
+    private func judge(_ release: Release) async {
         let time = stalecast_monotonic_ns()
         // One node of a cluster conducts, and every node watches its own streams.
         let ownership = cluster?.conducts(release.scope)
@@ -84,7 +84,7 @@ struct ReleaseKeeper: Sendable {
         facts.clients =
             hub.propagation.clients(ofRelease: version, in: scope)
             + hub.propagation.clientsElsewhere(ofRelease: version, in: scope)
-        facts.loss = hub.releases.look(scope, at: time)
+        facts.loss = hub.releases.judge(scope, at: time)
         if asksOutside { (facts.prometheus, facts.url) = probes.answers(for: release, at: time) }
         return facts
     }

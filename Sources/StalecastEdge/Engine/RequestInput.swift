@@ -18,7 +18,7 @@ struct RequestInput {
         return buffer.update(fromContentsOf: bytes)
     }
 
-    mutating func look(at index: Int32, _ count: Int) { current = (index, count) }
+    mutating func keep(_ count: Int, of index: Int32) { current = (index, count) }
 
     /// The request in ``buffer`` is served.
     mutating func take() { current.count = 0 }

@@ -11,7 +11,7 @@ extension Shard {
         /// Principals may have lost something.
         case accessChanged
         /// The token in a slot's request was looked at; nil is good.
-        case looked(Int32, generation: UInt32, Denial?, _ address: UInt64)
+        case verified(Int32, generation: UInt32, Denial?, _ address: UInt64)
         /// A connection whose request the Front has read: the shard owns the descriptor from here on.
         case adopt(Adoption)
         /// An end that a scope's messages are written to as well: see ``Canaries``.

@@ -10,7 +10,7 @@ extension Shard {
 
     /// Answers a fetch, or gives it to the Front: that refuses and counts refusals, waits for the log of a cluster, and
     /// makes the answers that take so long that streams would have to wait.
-    func serve(_ head: FetchHead, _ index: Int32, _ bytes: UnsafeBufferPointer<UInt8>, _ isLookedAt: Bool) {
+    func serve(_ head: FetchHead, _ index: Int32, _ bytes: UnsafeBufferPointer<UInt8>, _ isVerified: Bool) {
         let slot = slots[index]
         slot.pointee.input.waits = 0
         let bodyBytes = bytes.count - head.length
@@ -22,7 +22,7 @@ extension Shard {
         // What the backend is asked with was not read.
         if settings.access.isForHook(head.credentials) { return giveToFront(index) }
         guard !slot.pointee.input.isRefused, mayFetch(head, from: scope.scope, slot) else {
-            if !isLookedAt, verifyToken(index, head.credentials) { return }
+            if !isVerified, verifyToken(index, head.credentials) { return }
             return giveToFront(index)
         }
         let body = UnsafeBufferPointer(rebasing: bytes[head.length...])

@@ -40,11 +40,11 @@ extension Shard {
     ///
     /// - Parameters:
     ///   - isCurrent: the board shows what was announced when the request came.
-    ///   - isLookedAt: its token was verified already.
-    func readHead(_ index: Int32, isCurrent: Bool = false, isLookedAt: Bool = false) {
+    ///   - isVerified: its token was verified already.
+    func readHead(_ index: Int32, isCurrent: Bool = false, isVerified: Bool = false) {
         let slot = slots[index]
         if slot.pointee.input.awaitsProxyHeader, !takeProxyHeader(index) { return }
-        let count = look(at: index)
+        let count = peek(at: index)
         if count == 0 { return }
         defer { input.keep() }
         // A client that closes its connection between two requests has lost nothing.
@@ -56,14 +56,14 @@ extension Shard {
                 field: isProxied(index) ? settings.proxies.field : nil)
         else { return giveToFront(index) }
         switch found {
-        case .stream(let request): serve(request, index, count, isCurrent: isCurrent, isLookedAt: isLookedAt)
-        case .fetch(let head): serve(head, index, bytes, isLookedAt)
+        case .stream(let request): serve(request, index, count, isCurrent: isCurrent, isVerified: isVerified)
+        case .fetch(let head): serve(head, index, bytes, isVerified)
         case .beginningOfFetch: if !awaitBody(index) { giveToFront(index) }
         }
     }
 
-    /// Serves a stream, a poll or the state, whose head has `count` bytes; see ``readHead(_:isCurrent:isLookedAt:)``.
-    private func serve(_ request: StreamRequest, _ index: Int32, _ count: Int, isCurrent: Bool, isLookedAt: Bool) {
+    /// Serves a stream, a poll or the state, whose head has `count` bytes; see ``readHead(_:isCurrent:isVerified:)``.
+    private func serve(_ request: StreamRequest, _ index: Int32, _ count: Int, isCurrent: Bool, isVerified: Bool) {
         let slot = slots[index]
         var request = request
         guard count <= settings.connections.maxHeadBytes else { return giveToFront(index) }
@@ -81,7 +81,7 @@ extension Shard {
         do throws(GoogleError) {
             let decided = try settings.decide(request, on: board, counts: settings.access.mode == .observe)
             guard let decided else {
-                if isLookedAt || !verifyToken(index, request.credentials) { giveToFront(index) }
+                if isVerified || !verifyToken(index, request.credentials) { giveToFront(index) }
                 return
             }
             topics = decided
@@ -106,20 +106,20 @@ extension Shard {
         else { return false }
         slot.pointee.phase = .verifying
         let (generation, address) = (slot.pointee.generation, slot.pointee.client.address)
-        authorizer.tokens.look(at: token) { [self] denial in
-            post(.looked(index, generation: generation, denial, address))
+        authorizer.tokens.verify(token) { [self] denial in
+            post(.verified(index, generation: generation, denial, address))
         }
         return true
     }
 
     /// Handles the answer about a credential; the request has waited, see ``verifyToken(_:_:)``.
-    func looked(at index: Int32, _ generation: UInt32, _ denial: Denial?, _ address: UInt64) {
+    func verified(_ index: Int32, _ generation: UInt32, _ denial: Denial?, _ address: UInt64) {
         let slot = slots[index]
         guard slot.pointee.generation == generation, slot.pointee.phase == .verifying else {
             return ledger.countUnanswered(denial, of: address)
         }
         slot.pointee.phase = .head
-        readHead(index, isLookedAt: true)
+        readHead(index, isVerified: true)
     }
 
     func giveToFront(_ index: Int32) {

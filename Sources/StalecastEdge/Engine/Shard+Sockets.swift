@@ -111,7 +111,7 @@ extension Shard {
     /// Plain bytes are read: what is not taken of them is in ``input``. Those of a handshake are the Front's.
     ///
     /// - Returns: its bytes, 0 when none is there, -1 when none will ever be.
-    func look(at index: Int32) -> Int {
+    func peek(at index: Int32) -> Int {
         let slot = slots[index]
         if case .session(let tls) = slot.pointee.cover { return tls.peek(input.buffer.baseAddress, input.buffer.count) }
         let before = input.resume(index)
@@ -123,11 +123,11 @@ extension Shard {
         // A socket reports its error once; the bytes that waited before it have no receiver any more.
         if count < 0, blocked() < 0 { return -1 }
         let whole = before + max(0, count)
-        if !isTLS { input.look(at: index, whole) }
+        if !isTLS { input.keep(whole, of: index) }
         return whole > 0 ? whole : count < 0 ? 0 : -1
     }
 
-    /// Takes the request that ``look(at:)`` has seen, which is all that has come.
+    /// Takes the request that ``peek(at:)`` has seen, which is all that has come.
     func take(_ count: Int, of slot: UnsafeMutablePointer<StreamSlot>) {
         if case .session(let tls) = slot.pointee.cover {
             _ = tls.read(input.buffer.baseAddress, count)

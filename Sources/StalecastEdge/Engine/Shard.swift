@@ -226,8 +226,8 @@ package final class Shard: Carrier, @unchecked Sendable {
         case .adopt(let adoption): adopt(adoption)
         case .canary(let scope, let end): audience.seatCanary(end, of: scope)
         case .accessChanged: recheckAccess()
-        case .looked(let index, let generation, let denial, let address):
-            looked(at: index, generation, denial, address)
+        case .verified(let index, let generation, let denial, let address):
+            verified(index, generation, denial, address)
         case .ask(let answer): answer(self)
         case .drain(let milliseconds, let done): drain(over: milliseconds, done: done)
         case .stop: turns.isStopped = true
@@ -353,7 +353,7 @@ package final class Shard: Carrier, @unchecked Sendable {
             ledger.leave(adoption.address)
         case .ask(let answer): answer(nil)
         case .drain(_, let done): done()
-        case .hub, .settings, .accessChanged, .looked, .canary, .stop: return
+        case .hub, .settings, .accessChanged, .verified, .canary, .stop: return
         }
     }
 

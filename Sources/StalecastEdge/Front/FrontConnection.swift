@@ -84,8 +84,8 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
                 proceed(self, request)
             }
         }
-        if let question { authorizer.hook.look(at: question, weight: request.weight, done) }
-        if let token { authorizer.tokens.look(at: token, weight: request.weight, done) }
+        if let question { authorizer.hook.ask(question, weight: request.weight, done) }
+        if let token { authorizer.tokens.verify(token, weight: request.weight, done) }
     }
 
     /// A ticket is good once, so it is taken before anything else is asked, and only where it may be.

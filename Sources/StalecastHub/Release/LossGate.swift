@@ -4,7 +4,7 @@
 /// time. An address's share in a round is known when the return time has passed since the round's end: streams that
 /// ended in the round, less those that came back, of those that were open or came in it. Told and untold addresses have
 /// the same rounds, so that what happens to both, such as a network that fails, does not count. A clock and randomness
-/// are not needed: facts come in order, and only ``look(at:)`` moves the time.
+/// are not needed: facts come in order, and only ``judge(at:)`` moves the time.
 package struct LossGate: Sendable {
     package enum Cause: Sendable {
         /// The client closed, broke off, or stopped answering.
@@ -94,7 +94,7 @@ package struct LossGate: Sendable {
         began = time
     }
 
-    package mutating func look(at time: UInt64) -> Verdict {
+    package mutating func judge(at time: UInt64) -> Verdict {
         if time >= began + returnTime / 2, ends.count < LossAddresses.rounds - 1 {
             ends.append(time)
             began = time

@@ -51,8 +51,8 @@ package final class ReleaseWatch: Sendable {
     package func resumed(_ scope: Scope) { losses.withLock { $0[scope]?.gate.resume() } }
 
     /// Judges a scope's streams; nil while they are not compared.
-    package func look(_ scope: Scope, at time: UInt64) -> LossGate.Verdict? {
-        losses.withLock { $0[scope]?.gate.look(at: time) }
+    package func judge(_ scope: Scope, at time: UInt64) -> LossGate.Verdict? {
+        losses.withLock { $0[scope]?.gate.judge(at: time) }
     }
 
     /// Keeps what the gates of a scope's newest release showed last, and how many clients it reached.

@@ -8,10 +8,10 @@ package struct SourceStatus: Sendable, Hashable {
     /// Begin of the watch; monotonic, like the ages made of it.
     package let began: ContinuousClock.Instant
 
-    /// End of the last look, whatever it saw; nil before the first.
-    package var lastPoll: Look?
+    /// End of the last poll, whatever it saw; nil before the first.
+    package var lastPoll: Poll?
     /// The last look that showed the origin's content.
-    package var lastSuccess: Look?
+    package var lastSuccess: Poll?
     /// Time when the current version was made, by its origin's clock where that says, and its number; nil while there
     /// is none.
     package var lastChange: Timestamp?
@@ -21,7 +21,7 @@ package struct SourceStatus: Sendable, Hashable {
 
     /// nil while all is well.
     package var failing: Failing?
-    /// Time of the next look, unless an event triggers it before.
+    /// Time of the next poll, unless an event triggers it before.
     package var nextPollAt: ContinuousClock.Instant?
     package var isPolling = false
     /// State of listening for changes; nil where the source only looks.
@@ -39,8 +39,8 @@ package struct SourceStatus: Sendable, Hashable {
     /// Present problem; nil while all is well.
     package var problem: OriginProblem? { failing?.problem }
 
-    /// End of a look, by the wall clock and by the monotonic one.
-    package struct Look: Sendable, Hashable {
+    /// End of a poll, by the wall clock and by the monotonic one.
+    package struct Poll: Sendable, Hashable {
         package let time: Timestamp
         package let at: ContinuousClock.Instant
 

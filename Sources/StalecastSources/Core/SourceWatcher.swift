@@ -83,7 +83,7 @@ package final class SourceWatcher: Sendable {
         }
     }
 
-    // MARK: One look
+    // MARK: One poll
 
     private func outcomeOfPoll() async -> WatchState.Outcome {
         switch await source.poll() {

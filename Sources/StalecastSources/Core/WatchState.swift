@@ -2,7 +2,7 @@ import StalecastWire
 
 /// State of a watcher: what happened, and when it has to look next.
 struct WatchState: Sendable {
-    /// Outcome of one look, adopting included.
+    /// Outcome of one poll, adopting included.
     enum Outcome: Sendable, Hashable {
         case unchanged
         /// The content is current here already; with the origin's number of it.
@@ -54,19 +54,19 @@ struct WatchState: Sendable {
     {
         let now = ContinuousClock.now
         status.isPolling = false
-        let look = SourceStatus.Look(.now(), at: now)
-        status.lastPoll = look
+        let poll = SourceStatus.Poll(.now(), at: now)
+        status.lastPoll = poll
         notBefore = nil
         switch outcome {
         case .interrupted: return []
-        case .failed(let problem): return failed(problem, schedule, look, random)
+        case .failed(let problem): return failed(problem, schedule, poll, random)
         case .unchanged: break
         case .current(let origin): status.originVersion = origin ?? status.originVersion
         case .adopted(let version, let origin, let fenceOutcome):
             status.originVersion = origin ?? status.originVersion
             adopted(version, fenceOutcome)
         }
-        var reports = succeeded(schedule, look, hears, random)
+        var reports = succeeded(schedule, poll, hears, random)
         if case .adopted(let version, _, let fenceOutcome) = outcome {
             reports.append(.adopted(version, hasFenceTimedOut: fenceOutcome.isTimeout))
         }
@@ -87,12 +87,12 @@ struct WatchState: Sendable {
     }
 
     private mutating func succeeded(
-        _ schedule: PollSchedule, _ look: SourceStatus.Look, _ hears: Bool, _ random: Double
+        _ schedule: PollSchedule, _ poll: SourceStatus.Poll, _ hears: Bool, _ random: Double
     ) -> [SourceWatcher.Report] {
-        status.lastSuccess = look
+        status.lastSuccess = poll
         let failures = status.failing?.count ?? 0
         status.failing = nil
-        status.nextPollAt = look.at + (pauseForPromise(schedule) ?? schedule.pause(hears: hears, random: random))
+        status.nextPollAt = poll.at + (pauseForPromise(schedule) ?? schedule.pause(hears: hears, random: random))
         return failures > 0 ? [.recovered(failures: failures)] : []
     }
 
@@ -109,7 +109,7 @@ struct WatchState: Sendable {
     }
 
     private mutating func failed(
-        _ problem: OriginProblem, _ schedule: PollSchedule, _ look: SourceStatus.Look, _ random: Double
+        _ problem: OriginProblem, _ schedule: PollSchedule, _ poll: SourceStatus.Poll, _ random: Double
     ) -> [SourceWatcher.Report] {
         let before = status.failing
         let isOther = before.map { !$0.problem.isSame(as: problem) } ?? true
@@ -117,14 +117,14 @@ struct WatchState: Sendable {
         if before == nil { withoutPause = 0 }
         if problem.isContent { withoutPause += 1 }
         let failed = (before?.count ?? 0) + 1
-        let since = isOther ? look.time : before?.since ?? look.time
+        let since = isOther ? poll.time : before?.since ?? poll.time
         status.failing = SourceStatus.Failing(problem: problem, since: since, count: failed)
         status.counts.failed[problem.reason, default: 0] += 1
         if isOther { status.counts.problems += 1 }
-        notBefore = problem.retryAfter.map { look.at + min($0, PollSchedule.longestRetryAfter) }
+        notBefore = problem.retryAfter.map { poll.at + min($0, PollSchedule.longestRetryAfter) }
         let failures = schedule.pause(
             failures: max(1, failed - withoutPause), after: problem, random: random)
-        status.nextPollAt = look.at + (problem.isContent ? schedule.pause(hears: false, random: random) : failures)
+        status.nextPollAt = poll.at + (problem.isContent ? schedule.pause(hears: false, random: random) : failures)
         return isOther ? [.problem(problem)] : []
     }
 }

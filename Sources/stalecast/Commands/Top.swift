@@ -36,13 +36,13 @@ struct Top: AsyncParsableCommand, ControlOptions {
         let wanted = count ?? (isScreen ? Int.max : 1)
         var reading = TopReading()
         // A daemon that cannot be asked ends the command; once the screen is open its error is drawn there.
-        reading.take(try await Self.look(client), at: Self.now)
+        reading.take(try await Self.read(client), at: Self.now)
         if isScreen { try Screen.open(output) }
         defer { if isScreen { Screen.close() } }
         while reading.samples.count < wanted {
             try await Task.sleep(for: interval.duration)
             do throws(CommandFailure) {
-                reading.take(try await Self.look(client), at: Self.now)
+                reading.take(try await Self.read(client), at: Self.now)
             } catch {
                 guard isScreen else { throw error }
                 try Screen.draw([output.palette.red(error.sentence.printable)], output)
@@ -60,7 +60,7 @@ struct Top: AsyncParsableCommand, ControlOptions {
         }
     }
 
-    private static func look(_ client: ControlClient) async throws(CommandFailure) -> JSONValue {
+    private static func read(_ client: ControlClient) async throws(CommandFailure) -> JSONValue {
         try await client.send("GET", "/status").json()
     }
 

@@ -46,7 +46,7 @@ extension TLS {
         @OptionGroup var outputOptions: OutputOptions
 
         func run() async throws {
-            let probe = try await look()
+            let probe = try await makeProbe()
             let now = Int(Date().timeIntervalSince1970)
             let faults = probe.chain.compactMap { $0.fault(at: now) }
             let least = probe.chain.map { $0.daysLeft(at: now) }.min() ?? 0
@@ -56,7 +56,7 @@ extension TLS {
             if !problems.isEmpty { throw ExitCode(ExitStatus.refused.rawValue) }
         }
 
-        private func look() async throws(CommandFailure) -> TLSProbe {
+        private func makeProbe() async throws(CommandFailure) -> TLSProbe {
             if FileManager.default.fileExists(atPath: target) {
                 if caFile != nil {
                     throw CommandFailure(.usage, "--ca-file is for a server; of a file only the dates are judged")

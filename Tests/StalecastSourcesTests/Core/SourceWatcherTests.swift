@@ -217,9 +217,9 @@ import Testing
         let status = SourceStatus(scope: Self.scope, kind: .http, place: "", began: .now - .seconds(30))
         #expect(status.age(at: .now) >= .seconds(30))
         var seen = status
-        let look = ContinuousClock.now
-        seen.lastSuccess = SourceStatus.Look(.now(), at: look)
-        #expect(seen.age(at: look + .seconds(2)) == .seconds(2))
+        let poll = ContinuousClock.now
+        seen.lastSuccess = SourceStatus.Poll(.now(), at: poll)
+        #expect(seen.age(at: poll + .seconds(2)) == .seconds(2))
     }
 
     /// Cancels a watcher: in a cluster the same one runs again when its assignment comes back.
