@@ -227,6 +227,7 @@ extension ClusterNode: VersionAuthority {
         case .notCommitted: self.answer(publish, .failure(refusal ?? .unavailable(lateness)))
         case .unknown:
             figures.unknownPublishes += 1
+            // The run goes on until the log says the outcome; its continuation must not be resumed a second time.
             publishes.runs[publish]?.publisher = nil
             run.publisher?.resume(returning: .failure(.outcomePending(publish: publish.description)))
         }

@@ -184,6 +184,7 @@ extension ClusterNode {
         var held = logMetadata
         for _ in 0..<Self.amendments {
             guard let new = try wanted(held) else { return held }
+            // The answer is what holds, perhaps another node's: the next round shows whether it says what is wanted.
             held = try await log.amend(held, to: new)
         }
         guard try wanted(held) == nil else {

@@ -93,6 +93,7 @@ extension SharedLog {
                 limit.succeeded(page)
                 return page
             } catch {
+                // Asked before `failed` halves the number: after one entry alone there is no smaller page to try.
                 let isLeast = limit.entries == 1
                 limit.failed(error)
                 guard case .unknown = error, !isLeast else { throw error }

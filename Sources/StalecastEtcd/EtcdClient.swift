@@ -203,6 +203,7 @@ package final class EtcdClient: Sendable {
             if isAnswer { state.withLock { $0.pace.answered(in: began.duration(to: .now)) } }
             return value
         } catch {
+            // An error before the limit, such as a refused connection, says nothing of how long answers take.
             if began.duration(to: .now) >= limit { state.withLock { $0.pace.missed() } }
             throw error
         }
@@ -270,6 +271,7 @@ package final class EtcdClient: Sendable {
         if let known = state.withLock({ $0.token }) { return known }
         let password = try Self.password(read)
         let found = state.withLock { state -> Result<EventLoopFuture<String>, EtcdFailure>? in
+            // Another caller's sign-in may have ended since the first look: reading the password takes time.
             if state.token != nil { return nil }
             if let pause = state.pause, pause.password == password, ContinuousClock.now < pause.until {
                 return .failure(pause.why)
@@ -280,6 +282,7 @@ package final class EtcdClient: Sendable {
         }
         guard let found else { return state.withLock { $0.token } }
         let signIn = try found.get()
+        // A promise of this caller's own: its cancellation must not fail the sign-in that others wait for.
         let token = group.next().makePromise(of: String.self)
         signIn.cascade(to: token)
         return try await token.wait(isSent: false)

@@ -36,6 +36,7 @@ final class EtcdConnection: Sendable {
                 attempt.cancel()
             }
         } catch {
+            // Cancellation closes the channels, which shows as any error of a connection: it is asked for first.
             if attempt.isCancelled { throw .cancelled(isSent: false) }
             throw .notSent("\(endpoint) \(EtcdGreeting.words(error, isTLS: tls != nil))")
         }
@@ -99,6 +100,7 @@ final class EtcdConnection: Sendable {
         _ channel: any Channel, _ endpoint: EtcdEndpoint, _ tls: NIOSSLContext?
     ) throws -> NIOHTTP2Handler.StreamMultiplexer {
         if let tls {
+            // SNI takes no addresses (RFC 6066, section 3), and NIO's handler throws for one.
             let name = endpoint.isAddress ? nil : endpoint.host
             try channel.pipeline.syncOperations.addHandler(NIOSSLClientHandler(context: tls, serverHostname: name))
         }
@@ -112,6 +114,7 @@ final class EtcdConnection: Sendable {
         var stream = NIOHTTP2Handler.StreamConfiguration()
         stream.targetWindowSize = 8 << 20
         stream.streamResetFrameRateLimit.maximumCount = 1_000_000
+        // Streams that the member opens are pushes, which the settings forbid.
         return try channel.pipeline.syncOperations.configureHTTP2Pipeline(
             mode: .client, connectionConfiguration: connection, streamConfiguration: stream
         ) { $0.close() }
@@ -199,6 +202,7 @@ extension EventLoopPromise where Value: Sendable {
             return try await withTaskCancellationHandler {
                 try await futureResult.get()
             } onCancel: {
+                // A promise keeps its first result (NIO ignores a second one), so an answer may come at the same time.
                 fail(EtcdFailure.cancelled(isSent: isSent))
             }
         } catch let failure as EtcdFailure {

@@ -138,6 +138,7 @@ package final class EtcdLog: SharedLog {
         let there = try await transact(then: sequences.map { .range(EtcdRange(key($0), keysOnly: true)) }, for: .prune)
         let keys = Set(there.found.joined().map { String(decoding: $0.key, as: UTF8.self) })
         let removed = sequences.map(key).filter(keys.contains)
+        // The log metadata stays where nothing goes: changing it makes appends under way fail and be drafted anew.
         if removed.isEmpty { return true }
         var new = new
         new.renewStamp()

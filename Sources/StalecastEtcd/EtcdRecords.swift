@@ -85,6 +85,7 @@ package final class EtcdRecords: SharedRecords {
             transaction.then.append(.put(key, put.value, lease: put.lease ?? 0))
             transaction.otherwise.append(.range(EtcdRange(key)))
         }
+        // Reads behind the puts: etcd works through a transaction in order, and they bring the new revisions.
         transaction.then += transaction.otherwise
         let result = try await transact(transaction)
         return (result.succeeded, page(result))

@@ -16,6 +16,7 @@ package struct EtcdTLS: Sendable {
     /// - Throws: ``EtcdFailure/notSent(_:)`` with the file that is of no use.
     func context() throws(EtcdFailure) -> NIOSSLContext {
         var configuration = TLSConfiguration.makeClientConfiguration()
+        // ALPN is how HTTP/2 begins over TLS (RFC 9113, section 3.2).
         configuration.applicationProtocols = ["h2"]
         if let authorities {
             let found = try Self.read(authorities) { try NIOSSLCertificate.fromPEMFile($0) }

@@ -34,6 +34,7 @@ package struct ProtobufReader: Sendable {
             defer { rest = rest.dropFirst(count) }
             return (key >> 3, .bytes(rest.prefix(count)))
         case 5: return (key >> 3, try skip(4))
+        // Kinds 3 and 4 are groups, which proto3, the language of etcd's messages, does not have.
         default: throw ProtobufError(description: "a field is of no known kind")
         }
     }
