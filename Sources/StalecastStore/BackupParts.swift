@@ -28,6 +28,7 @@ enum BackupParts {
 
     /// Writes the row to a new file of mode 0600 at `path`; leaves nothing there when it fails.
     static func write(_ row: Int64, to path: String, _ db: Database) throws {
+        // O_EXCL follows no link (open(2)) and takes no file of another account: webhooks' secrets can be in it.
         let file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0o600)
         guard file >= 0 else { throw FileOperation.Failure("create", path) }
         defer { close(file) }

@@ -20,6 +20,7 @@ final class DirectoryLock: Sendable {
 
     /// - Throws: ``StoreError/locked(_:)`` when another store, in this process or another, holds it.
     init(_ directory: DataDirectory) throws(StoreError) {
+        // The content stays (no O_TRUNC): until the lock is had it names the holder, for the sentence below.
         let file = open(directory.lock, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard file >= 0 else { throw .inaccessible("\(FileOperation.Failure("open", directory.lock))") }
         guard flock(file, LOCK_EX | LOCK_NB) == 0 else {

@@ -10,6 +10,7 @@ enum ProposalTable {
     static func insert(
         _ make: (Int64) -> Proposal, content: [UInt8], of scope: Scope, now: Timestamp, _ db: Database
     ) throws -> Proposal {
+        // Expired ones must not count as open below.
         try settle(scope, now: now, db)
         let open = try Int.fetchOne(
             db, sql: "SELECT count(*) \(ofScope) AND state = 'OPEN'", arguments: arguments(scope))
@@ -34,6 +35,7 @@ enum ProposalTable {
 
     /// Puts one as nodes share it, in place of what there is under its number; an open one's content stays.
     static func mirror(_ proposal: Proposal, content: [UInt8]?, now: Timestamp, _ db: Database) throws {
+        // SQLite computes the values before REPLACE removes the row of which they read the content.
         try db.execute(
             sql: """
                 INSERT OR REPLACE INTO proposal

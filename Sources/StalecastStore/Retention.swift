@@ -111,6 +111,7 @@ struct ClockWitness: Sendable {
     mutating func read(_ now: Timestamp, _ retention: Retention) -> (trusted: Timestamp?, hasJumped: Bool) {
         guard let last else { return (nil, false) }
         let age = retention.maxAgeMicroseconds
+        // The clock and stored times may be any Int64: a wrong one must not trap.
         let (step, overflow) = now.microseconds.subtractingReportingOverflow(last.microseconds)
         self.last = now
         if overflow || step.magnitude > max(age, Self.believable).magnitude {

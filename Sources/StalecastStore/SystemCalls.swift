@@ -71,6 +71,7 @@ package enum FileOperation {
         var owner = stat()
         guard stat(directory, &owner) == 0 else { throw Failure("stat", directory) }
         for path in paths {
+            // A descriptor, so that the file that is judged is the one given away. O_NONBLOCK does not wait at a FIFO.
             let file = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)
             guard file >= 0 else {
                 if errno == ENOENT || errno == ELOOP { continue }

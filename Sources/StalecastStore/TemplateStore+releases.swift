@@ -130,6 +130,7 @@ extension TemplateStore {
                 recordMark(sequence)
                 currentTemplates.advance(to: sequence)
             }
+            // Announces last: clients fetch as soon as they hear, and must find what is durable and visible.
             if let step = ReleaseStep([release], after: former, in: version.change.at(sequence)) {
                 state.withLock(\.releaseHandler)?(step, version)
             }

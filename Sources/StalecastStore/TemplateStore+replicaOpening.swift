@@ -42,6 +42,7 @@ extension TemplateStore {
             if head > 0, wanted != epoch {
                 let kept = "\(directory.database).of-epoch-\(epoch)"
                 try FileOperation.remove(kept)
+                // SQLite refuses VACUUM inside a transaction, which GRDB's `read` begins and `unsafeRead` does not.
                 try database.unsafeRead { try $0.execute(sql: "VACUUM INTO ?", arguments: [kept]) }
                 log(
                     .warning, "the log has another history, the replica begins anew",

@@ -17,6 +17,7 @@ extension TemplateStore {
         guard state.withLock({ $0.refusal == nil }) else { return }
         do throws(StoreError) {
             let removed = try transaction(db) { db in
+                // A copy: `begin` reads the database, and the lock must not wait for that.
                 var clock = state.withLock { $0.clock }
                 try clock.begin(db, retention, now: configuration.now())
                 state.withLock { [clock] in $0.clock = clock }

@@ -52,6 +52,7 @@ struct WriteAheadBuffer {
             let original = buffer.pointee.original
             buffer.pointee.bytes.deallocate()
             buffer.deallocate()
+            // SQLite's file must not point into the freed buffer while the system's method closes it.
             file?.pointee.pMethods = original
             return original.pointee.xClose(file)
         }

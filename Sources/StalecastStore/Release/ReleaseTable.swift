@@ -38,6 +38,7 @@ enum ReleaseTable {
         try db.execute(
             sql: "INSERT OR REPLACE INTO release VALUES (?, ?, ?, ?, ?)",
             arguments: [
+                // The base keeps its version from retention, so it goes with the end of the release.
                 project, namespace, release.isOpen ? release.base.rawValue : nil, release.version.rawValue,
                 release.record.text(),
             ])
