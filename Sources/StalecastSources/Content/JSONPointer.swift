@@ -24,6 +24,7 @@ package struct JSONPointer: Hashable, Sendable, CustomStringConvertible {
         }
         guard text.utf8.first == UInt8(ascii: "/") else { throw Self.invalid(text) }
         var tokens: [String] = []
+        // Empty tokens count: `/` means the member with the empty name (RFC 6901, section 5).
         for raw in text.utf8.dropFirst().split(separator: UInt8(ascii: "/"), omittingEmptySubsequences: false) {
             guard let token = Self.unescaped(raw) else { throw Self.invalid(text) }
             tokens.append(token)
@@ -39,6 +40,7 @@ package struct JSONPointer: Hashable, Sendable, CustomStringConvertible {
                 bytes.append(byte)
                 continue
             }
+            // One pass makes `~1` of `~01` (RFC 6901, section 4); two replacements in a row could make `/` of it.
             switch rest.next() {
             case UInt8(ascii: "0"): bytes.append(UInt8(ascii: "~"))
             case UInt8(ascii: "1"): bytes.append(UInt8(ascii: "/"))

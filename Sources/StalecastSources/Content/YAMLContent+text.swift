@@ -16,6 +16,7 @@ extension YAMLContent {
         case .number(let text): scalar(text, .plain)
         case .string(let text): scalar(text, style(of: text))
         case .array(let elements):
+            // Block style has no spelling for an empty list or mapping (YAML 1.2, section 8.2).
             .sequence(Node.Sequence(elements.map(node), .implicit, elements.isEmpty ? .flow : .block))
         case .object(let object):
             .mapping(

@@ -19,6 +19,7 @@ package enum YAMLContent {
             throw InvalidValue("it has more than \(maxBytes >> 20) MiB; serve documents of that size as JSON")
         }
         guard let text = String(validating: bytes, as: UTF8.self) else { throw InvalidValue("it is not UTF-8 text") }
+        // Events are looked at before Yams composes nodes of them, which recurses and cannot be stopped half-way.
         switch YAMLEvents.obstacle(in: bytes, maxDepth: maxDepth, maxNodes: maxNodes) {
         case nil: break
         case .anchor(let line):

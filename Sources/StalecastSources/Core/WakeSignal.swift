@@ -35,6 +35,7 @@ final class WakeSignal: Sendable {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let isOver = state.withLock { state in
+                    // Cancellation is asked for under the lock: its handler may have run before there was a waiter.
                     if state.hasRung || Task.isCancelled {
                         state.hasRung = false
                         return true

@@ -114,6 +114,7 @@ package final class FileWatch: Sendable {
     private func read() {
         var buffer = [UInt8](repeating: 0, count: 64 * 1024)
         while true {
+            // The kernel gives whole events only (inotify(7)): none is cut off at the buffer's end.
             let count = Glibc.read(descriptor, &buffer, buffer.count)
             guard count > 0 else { return }
             buffer.withUnsafeBytes { bytes in

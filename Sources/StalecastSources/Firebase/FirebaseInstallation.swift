@@ -62,6 +62,7 @@ package final class FirebaseInstallation: Sendable {
         if !mayAsk { return known }
         do throws(OriginProblem) {
             let (token, answer) = try await ask()
+            // Google spells durations as `604800s` (JSON mapping of protobuf's `Duration`).
             let seconds = answer["authToken"]?["expiresIn"]?.string.flatMap { Int($0.dropLast()) } ?? 3600
             let lifetime = Duration.seconds(min(max(seconds, 10), 30 * 86_400))
             state.withLock {

@@ -99,6 +99,7 @@ package final class FirebaseSource: TemplateSource {
                 etag: document.etag)
         } catch {
             let problem = FirebaseTemplates.invalid("version \(metadata.number) is not valid here: \(error.message)")
+            // Notes the version with its problem: later looks repeat that without reading the same template again.
             state.withLock { $0 = State(version: metadata.number, problem: problem) }
             throw problem
         }

@@ -57,6 +57,7 @@ package struct FirebaseTemplates: Sendable {
             guard let token = page["nextPageToken"]?.string, !token.isEmpty else {
                 return versions.sorted { $0.number < $1.number }
             }
+            // Page tokens are any text: `+`, `&` and `=` would mean something else in a query.
             let encoded = token.addingPercentEncoding(withAllowedCharacters: .alphanumerics) ?? ""
             query = "pageSize=\(Self.pageSize)&pageToken=\(encoded)"
         }

@@ -136,6 +136,7 @@ package final class InvalidationStream: Sendable {
                 state.openedAt = .now
                 state.problem = nil
                 state.connections += 1
+                // Something may have been published while no stream was open: the opening is news by itself.
                 heard.append(nil)
             }
             do throws(InvalidValue) {
@@ -147,6 +148,7 @@ package final class InvalidationStream: Sendable {
             return state.isDisabled ? nil : heard
         }
         guard let heard else { return false }
+        // Tells without the lock: a hearer may ask this stream for its state, and the lock is not recursive.
         for version in heard { onVersion(version) }
         return true
     }

@@ -184,6 +184,7 @@ extension ExpressionParser {
         let what = isSignal ? "a text of at most \(longest) characters" : "a text in quotes"
         let start = token.start
         let values = try argumentList(of: what, limit: Limit.textValues) {
+            // Counts scalars: one `Character` can hold any number of them.
             !isSignal || $0.unicodeScalars.count <= longest ? $0 : nil
         }
         if textOperator == .matches { try check(patterns: values, at: start) }

@@ -93,6 +93,7 @@ extension JSONValue {
             bytes.append(UInt8(ascii: "]"))
         case .object(let object):
             bytes.append(UInt8(ascii: "{"))
+            // Bytes are compared: `<` of String takes different spellings of one character for equal.
             let sorted = object.members.sorted { $0.key.utf8.lexicographicallyPrecedes($1.key.utf8) }
             for (key, value) in sorted {
                 Self.write(key, to: &bytes)

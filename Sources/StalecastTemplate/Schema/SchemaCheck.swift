@@ -141,6 +141,7 @@ struct SchemaCheck {
             }
             return true
         case .uniqueItems:
+            // Canonical bytes in a set need one pass; comparing each pair would take the square of the length.
             var seen: Set<[UInt8]> = []
             for (index, element) in elements.enumerated() {
                 let bytes = element.canonicalBytes

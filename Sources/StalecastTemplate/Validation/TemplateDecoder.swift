@@ -85,6 +85,7 @@ struct TemplateDecoder {
 extension TemplateDecoder {
     /// One parameter value; exactly one of its members must be there.
     private mutating func value(_ json: JSONValue, _ name: String, in parent: TemplatePath) -> ParameterValue? {
+        // Most values have this form, which needs no path for a problem.
         if let object = json.object, object.count == 1, let text = object["value"]?.string { return .value(text) }
         let path = TemplatePath.member(parent, name)
         guard let object = object(json, at: path) else { return nil }
@@ -189,6 +190,7 @@ extension TemplateDecoder {
     ) -> [String: JSONValue] {
         var members: [String: JSONValue] = [:]
         for (spelled, json) in object.members {
+            // Protobuf's JSON mapping accepts both spellings of a field, `valueType` and `value_type`.
             let name = known.contains(spelled) ? spelled : spelled.camelCased
             guard known.contains(name) else {
                 unknownName(spelled, known, at: path)

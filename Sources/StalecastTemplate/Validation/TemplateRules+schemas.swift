@@ -33,6 +33,7 @@ extension TemplateRules {
         do throws(SchemaComplaint) {
             guard let json = try schema(value, of: parameter) else { return }
             var compiler = SchemaCompiler(budget)
+            // Steps spent on a refused schema count as well: all parameters share one budget.
             defer { schemaBudget = compiler.budget }
             var check = SchemaCheck(try compiler.schema(json), budget: compiler.budget)
             if let value = parameter.defaultValue { checkTexts(of: value, &check, at: .member(path, "defaultValue")) }

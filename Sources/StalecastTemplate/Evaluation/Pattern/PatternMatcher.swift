@@ -69,6 +69,7 @@ extension Pattern {
                 {
                     return true
                 }
+                // `finds` asks the budget before the next position, so it never takes this end for no match.
                 if budget.isExhausted { break }
             }
             return false
