@@ -200,6 +200,7 @@ package final class Authorizer: Sendable {
         keys: [AccessKey], plain: [String], anonymous: [Grant], issuers: [TokenIssuer] = [],
         certificates: [ClientCertificate.Rule] = []
     ) {
+        // The result is not needed: `change` tells the observer in any case.
         _ = tokens.configure(issuers)
         hasCertificates.store(!certificates.isEmpty, ordering: .relaxed)
         change { state in

@@ -113,6 +113,7 @@ package final class CallerHook: Sendable {
     package func ask(_ question: Question, weight: Int = 0, _ done: @escaping Done) {
         let now = clock()
         let end = state.withLock { state -> Denial?? in
+            // The answer to another caller may have come since this one looked.
             if state.callers.principal(of: question.digest, at: now) != nil { return .some(nil) }
             let weight = question.weight + weight
             guard state.ask != nil, state.weight + weight <= Self.maxWaiting else { return .some(.notReady) }
@@ -154,6 +155,7 @@ package final class CallerHook: Sendable {
         var answer: HookAnswer?
         do throws(Denial) { answer = try HookAnswer(reply, at: now) } catch { denial = error }
         let waiting = state.withLock { state in
+            // Kept before the waiting ones are taken, under one lock: a caller in between would ask once more.
             if let answer { state.callers.insert(digest, answer) }
             state.inFlight -= 1
             return state.take(digest)

@@ -147,6 +147,7 @@ package struct Control: Sendable {
                 let call = Call(
                     control: self, head: request.head, names: names, principal: admission.principal, peer: peer,
                     body: try RequestBody.inflated(request.body, cap: admission.maxBodyBytes))
+                // Asks before anything is done: afterwards a change without its line could not be taken back.
                 guard canRecord(operation) else { throw .auditIsFull }
                 let check = { () throws(GoogleError) in try mustBeAnsweredHere(operation) }
                 guard let entry = auditEntry(of: operation, names, call) else {

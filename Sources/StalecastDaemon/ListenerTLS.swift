@@ -137,6 +137,7 @@ final class ListenerTLS: Sendable {
         let before = server.material
         let (identities, refusal) = better(material.identities, than: before.identities, at: now)
         material.identities = identities
+        // Files say nothing of it: without this line a reload would let TLS 1.2 in at Control.
         material.isTLS13Only = before.isTLS13Only
         warn(read.warnings)
         guard

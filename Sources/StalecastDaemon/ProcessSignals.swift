@@ -62,6 +62,7 @@ package final class ProcessSignals: Sendable {
                 end.yield()
             case .exit(let code, let words):
                 stalecast_last_words("stalecast: \(words)\n")
+                // `exit` would run handlers of libraries beside threads that go on, and could hang as well.
                 _exit(code)
             }
         }

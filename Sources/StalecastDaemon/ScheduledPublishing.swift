@@ -131,6 +131,7 @@ package final class ScheduledPublishing: Sendable {
                     proposal,
                     "version \(found) is current, but the proposal was made over version \(proposal.base): propose it again"
                 )
+            // Conditions that pass, or outcomes to be found out: the proposal stays and has its turn again.
             case .unavailable, .diskFull, .outcomePending, .outcomeUnknown, .readFailed, .logFull:
                 return .waiting(reason: error.description)
             default: return await end(proposal, error.description)

@@ -96,6 +96,7 @@ extension Daemon.Parts {
     /// other parts keep their shares, and Edge's cap becomes what is left.
     func watchDescriptors(_ logger: Logger) async {
         var limit = UInt64(descriptors.limit)
+        // The cap of the start, read before the loop lowers it: Control gets it back when the limit rises again.
         let cap = controlCapacity.limit
         for await _ in AsyncTimer(period: .seconds(1)).cancelOnGracefulShutdown() {
             controlCapacity.closeExcess()

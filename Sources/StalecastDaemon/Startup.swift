@@ -53,6 +53,7 @@ final class Startup: Sendable {
         if endpoints.isThere {
             logger.notice("the previous run was killed or crashed", metadata: ["data": "\(configuration.data)"])
         }
+        // The file comes before the message to systemd: units ordered after this one may look for it at once.
         write(endpoints)
         logger.info(
             "listening",

@@ -71,6 +71,7 @@ package struct TokenKey: Sendable {
         guard let object = json.object, Self.isForSignatures(object),
             let material = Self.material(object, algorithm)
         else { return nil }
+        // A key that names its algorithm (RFC 7517, section 4.4) serves that one alone (RFC 8725, section 3.1).
         if let named = object["alg"], named.string.flatMap(TokenAlgorithm.init(jose:)) != algorithm { return nil }
         var id: [UInt8]?
         if let kid = object["kid"] {

@@ -117,6 +117,7 @@ package final class TokenVerifier: Sendable {
         let end = clock().advanced(by: Self.patience)
         let isTaken = threads.run(weight: text.utf8.count + weight) { [self] in
             if end < clock() { return done(.notReady) }
+            // The turn of before the verification: a refusal by keys that are replaced meanwhile must not be kept.
             let turn = state.withLock { $0.refused.turn }
             var denial: Denial?
             do throws(Denial) { _ = try verify(text) } catch { denial = error }

@@ -205,6 +205,7 @@ package final class AuditLog: Sendable {
 
     @discardableResult
     private func write(_ entry: JSONObject, _ state: inout State, _ time: Timestamp) -> Bool {
+        // A copy: a line that falls short is not in the file, and the next one must not continue it.
         var chain = state.chain
         var bytes: [UInt8] = []
         if state.isTorn {

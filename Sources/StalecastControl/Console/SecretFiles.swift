@@ -43,6 +43,7 @@ package final class SecretFiles: Sendable {
                 let begins = state.readings[path] == nil
                 var reading = state.readings[path] ?? Reading(since: .now)
                 let hangs = ContinuousClock.now - reading.since > patience
+                // A reading that hangs stays in the table: another one would block one more thread for nothing.
                 if !hangs { reading.waiters[state.number] = waiter }
                 state.readings[path] = reading
                 return (state.number, begins, hangs)

@@ -70,6 +70,7 @@ final class SignInFlows: Sendable {
         let now = Timestamp.now()
         let isOver = state.withLock { state in
             guard let address else { return false }
+            // New addresses pass while the table is full: many strangers must not lock people out.
             guard state.begun.hasRoom(for: address, below: Self.begunPerMinute, at: now, orIsFull: true) else {
                 return true
             }

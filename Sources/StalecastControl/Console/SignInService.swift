@@ -223,6 +223,7 @@ package final class SignInService: Sendable {
         }
         let json = JSONValue.ifValid(answer.body, maxDepth: 16)
         if answer.status == 200, let token = json?["id_token"]?.string { return token }
+        // Refusals are JSON of status 400, or 401 for a wrong client (RFC 6749, section 5.2).
         if let error = json?["error"]?.string {
             throw .refused(issuer.name, error, json?["error_description"]?.string)
         }

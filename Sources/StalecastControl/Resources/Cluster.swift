@@ -96,6 +96,7 @@ extension Call {
             ])
         case .pending: return Answer(["publishId": .string(publish), "state": "PENDING"])
         case .notCommitted: return Answer(["publishId": .string(publish), "state": "NOT_COMMITTED"])
+        // A publish of another project is answered as an unknown one: the grant is for this project alone.
         case .committed, .unknown:
             throw .notFound("The log has no publish \(publish) of this project, as far as this node knows.")
         }

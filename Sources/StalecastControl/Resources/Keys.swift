@@ -16,6 +16,7 @@ extension Call {
         let (key, access) = (new, control.access)
         let quota = KeyQuota(most: control.configuration.maxKeys, isShared: control.keys.isShared)
         let stored = try await control.keys.change {
+            // Asked while the key is changed: an answer of before could be outdated by the key of another request.
             quota.outgoing(of: access.storedKeys, at: .now()) == nil ? nil : key
         } removing: {
             quota.outgoing(of: access.storedKeys, at: .now()) ?? []

@@ -51,6 +51,7 @@ package struct Migration: Sendable {
         do {
             try WebhookRegistry.unshare(in: configuration.data)
             try await leaveDeliveries(store.epoch, EtcdRecords(client, cluster: configuration.cluster.name))
+            // The replica comes last: a directory with one is refused above, so no step after it could be repeated.
             try await store.becomeReplica { StoreHistory.publish(store.epoch, $0).description }
         } catch {
             throw Unfinished(description: "the log is in etcd, but \(configuration.data) is no node yet: \(error)")

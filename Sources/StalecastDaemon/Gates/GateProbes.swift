@@ -69,6 +69,7 @@ package final class GateProbes: Sendable {
         let (known, isDue) = asked.withLock { asked -> (GateProbe?, Bool) in
             let before = asked[key]
             if let before, before.isRunning || time < before.at + Self.period { return (before.answer, false) }
+            // Marks the question under the lock, before it is sent: a second caller must not ask as well.
             asked[key] = Asked(at: time, answer: before?.answer)
             return (before?.answer, true)
         }
