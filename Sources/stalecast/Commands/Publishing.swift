@@ -162,6 +162,7 @@ struct Publishing {
     private func agree(_ question: (String) -> String, proposes: Bool = false) throws(CommandFailure) -> Bool? {
         var report = try report(nil)
         report.proposes = proposes
+        // The first version may be empty: until then there is none to be equal to.
         if report.changes.isEmpty, before.version > 0, !options.force { return nil }
         let isAsked = !isMute && options.agreement.asks(output)
         let removed = report.changes.removed

@@ -101,6 +101,7 @@ package struct Surroundings: Sendable {
         arguments: [String], environment: [String: String], file: () throws(CommandFailure) -> ContextFile
     ) throws(CommandFailure) {
         self.environment = environment
+        // Words behind `--` are no options (POSIX, section 12.2, guideline 10).
         let words = arguments.prefix { $0 != "--" }
         let flag = words.firstIndex(of: "--context").flatMap { $0 + 1 < words.endIndex ? words[$0 + 1] : nil }
         let asked = flag ?? words.last { $0.hasPrefix("--context=") }.map { String($0.dropFirst(10)) }

@@ -77,6 +77,7 @@ extension CommandFailure {
             self.init(
                 .unreachable, "no TLS connection to \(place): \(failure.words)",
                 advice: "Does that port speak TLS? `stalecast tls check HOST:PORT` says so; if not, write http://.")
+        // Failures above come before the request is sent; from here on it may have been carried out.
         case _ where mayHaveChanged:
             self.init(
                 .outcomeUnknown, "the connection to \(place) broke before the answer: \(failure.words)",

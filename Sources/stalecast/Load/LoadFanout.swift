@@ -61,6 +61,7 @@ struct LoadFanout: AsyncParsableCommand {
         }
         report.counts = session.tally.counts
         await session.stop()
+        // Restoring publishes once more: after the stop no stream counts it as a round.
         report.restoration = await publisher.restoration(isWanted: publishing.restore)
         session.progress.clear()
         try report.write(to: options.output)

@@ -84,6 +84,7 @@ struct LoadWebhooks: AsyncParsableCommand, ScopedControlOptions {
             report.failure = LoadEnding.failure(error)
         }
         report.counts = session.tally.counts
+        // Webhooks go before the restoration, whose publish would be delivered to them as well.
         report.removal = await registrations.removeAll()
         await session.stop()
         report.restoration = await publisher.restoration(isWanted: publishing.restore)

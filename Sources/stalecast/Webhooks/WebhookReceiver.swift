@@ -64,6 +64,7 @@ final class WebhookReceiver {
             return true
         }
         bytes += buffer[..<count]
+        // One read may bring several requests: clients may pipeline them (RFC 9112, section 9.3.2).
         while let (request, length) = ReceivedRequest.read(bytes) {
             bytes.removeFirst(length)
             let (answer, goesOn) = try await handle(request)
