@@ -112,6 +112,7 @@ extension Carrier {
             }
             noteFanOut(of: announcement, polls: polls.count - before)
         }
+        // A poll is in the list once for each announcement of the run, and has one answer.
         for index in Set(polls) { answerPoll(index, after: batch.before) }
         for announcement in run { audience.noteUnsent(announcement) }
         audience.pacing.forgetReached()

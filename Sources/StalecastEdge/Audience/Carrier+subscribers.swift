@@ -28,6 +28,7 @@ extension Carrier {
             slot.pointee.times.heartbeat = now + TimerWheel.ticks(audience.policy.heartbeatMs())
             beat(index)
         }
+        // A write above may have met a dead connection, whose timer goes with ``releaseDoomed()``.
         if slot.pointee.phase != .doomed { audience.reschedule(index) }
     }
 

@@ -122,6 +122,7 @@ extension Carrier {
         var untold: CommitSequence?
         switch slot.pointee.phase {
         case .doomed:
+            // ``doom(_:_:)`` has already taken the stream off the tally.
             let noted = audience.reach.untold.removeValue(forKey: index)
             untold = [audience.countUntold(index), noted].compactMap { $0 }.min()
         case .direct, .stream:

@@ -144,6 +144,7 @@ package struct Recogniser {
         let valueStart = index
         var valueEnd = index
         while let eight = EightBytes(bytes, at: valueEnd), eight.arePrintable { valueEnd += 8 }
+        // Control characters wrap around to large numbers, so that one comparison keeps 0x20 to 0x7E.
         while valueEnd < bytes.count, bytes[valueEnd] &- 0x20 <= 0x5E { valueEnd += 1 }
         index = valueEnd
         while valueEnd > valueStart, bytes[valueEnd - 1] == 0x20 { valueEnd -= 1 }

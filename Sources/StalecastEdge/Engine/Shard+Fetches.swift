@@ -105,6 +105,7 @@ extension Shard {
             return false
         }
         slot.pointee.input.waits += 1
+        // The deadline counts from the first wait, so that a body sent byte by byte does not move it.
         if slot.pointee.input.waits == 1 {
             audience.wheel.remove(index, in: slots)
             audience.wheel.insert(

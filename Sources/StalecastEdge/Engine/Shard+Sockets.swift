@@ -148,6 +148,7 @@ extension Shard {
             case .plain:
                 received = stalecast_discard(slot.pointee.fd, 1 << 16)
                 if received < 0 { return errno == EAGAIN }
+                // A short read has emptied the socket: what comes later is a new edge.
                 if received < 1 << 16 { return received > 0 }
             }
             if received <= 0 { return received == 0 }

@@ -130,6 +130,7 @@ package final class Shard: Carrier, @unchecked Sendable {
             takeInbox()
         default:
             let index = Int32(truncatingIfNeeded: tag)
+            // An earlier event of this batch may have freed the slot and given it to another connection.
             guard index < slots.end, slots[index].pointee.generation == UInt32(tag >> 32) else { return }
             ready(index, event.events)
         }
@@ -260,6 +261,7 @@ package final class Shard: Carrier, @unchecked Sendable {
             let fd = stalecast_accept(poller.listener, &address)
             if fd < 0 {
                 if errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS {
+                    // A level-triggered listener would wake the loop again at once, as long as the shortage lasts.
                     poller.setListening(false)
                 }
                 if errno == EAGAIN || !poller.isListening { return }

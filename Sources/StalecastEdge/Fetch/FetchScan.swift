@@ -291,6 +291,7 @@ extension FetchScan: FetchMembers {
     func appendKey(of inputs: [ConditionInput], most: Int, to key: inout [UInt8]) -> Bool {
         for input in inputs {
             guard let span = span(of: input) else {
+                // Marks an absent value by a length that no text has, because longer bodies are not scanned.
                 key.append(contentsOf: [0xFF, 0xFF])
                 continue
             }

@@ -133,6 +133,7 @@ package final class FetchScope: Sendable {
         let candidate = Version(template, change, projectNumber: projectNumber)
         makeFlags(of: candidate)
         let base = current.withLock { $0.version?.sequence }
+        // Clients ask for both versions while the release is staged, and the cache forgets those of any other.
         cache.begin(scope, [base, change.sequence].compactMap(\.self))
         current.withLock { served in
             (served.candidate, served.cut, served.stages) = (candidate, cut, stages)

@@ -76,6 +76,7 @@ final class FrontConnection: RequestHandler, @unchecked Sendable {
         }
         let done: @Sendable (Denial?) -> Void = { [self, loop = shard.loop, request] denial in
             loop.execute { [self] in
+                // A client that closes before the answer must not guess for free.
                 guard shard.connections[ObjectIdentifier(self)] != nil else {
                     return peer.ledger.countUnanswered(denial, of: peer.address)
                 }

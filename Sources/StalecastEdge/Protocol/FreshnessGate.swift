@@ -69,6 +69,7 @@ extension FrontConnection {
             sequence,
             whenHere { connection, freshness in
                 var request = request
+                // `proceed` leads back here: a sequence beyond every log must not be waited for again.
                 request.isAwaited = freshness == .beyondTheLog
                 switch freshness {
                 case .fresh, .beyondTheLog: connection.proceed(request)

@@ -119,6 +119,7 @@ extension StreamRequest {
             kind: kind, topics: [], credentials: headers.credentials, resume: ResumePoint(),
             isHTTP11: headers.isHTTP11, keepAlive: headers.keepAlive, origin: headers.origin,
             wantsNotModified: headers.ifNoneMatch != nil, forwarded: headers.forwarded)
+        // The Front has read both from the query already: here they would count as repeated.
         (credentials.queryKey, credentials.ticket) = (nil, nil)
         var (named, round) = (0, Int64?.none)
         var (id, app, sdk, active) = (headers.client, "", "", VersionNumber?.none)

@@ -102,6 +102,7 @@ package struct ClientIdentity: Sendable, Hashable {
                 word = 0
             }
         }
+        // SipHash ends with the length, so that texts of zeros differ by their number.
         take(word | count << 56)
         c ^= 0xFF
         for _ in 0..<3 { round() }

@@ -18,6 +18,7 @@ extension RolloutState {
         for (scope, list) in rollouts.lists {
             for (index, rollout) in list.enumerated() where rollout.record != .ended {
                 let result = propagation(scope, index, at: now)
+                // The next version pushes the oldest one out of a full ring, and nothing is known of it then.
                 let isLast = index == 0 && list.count == ScopeRollouts.ring
                 let isQuiet = result.ageSeconds > Self.quiet
                 let isOver = isEnding || isLast || result.state == .expired || result.ageSeconds > 3600

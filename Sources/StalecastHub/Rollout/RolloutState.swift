@@ -144,6 +144,7 @@ struct RolloutState {
     /// Another node tells of a client that may be known here. Of two nodes that count it one goes on: where this one
     /// should, it tells the other.
     mutating func seenElsewhere(_ foreignFetch: RolloutTracker.ForeignFetch, at now: UInt64) {
+        // Another node may be ahead: its news of a version waits until the version is announced here.
         if foreignFetch.fetched > rollouts.newest(of: foreignFetch.scope) {
             if early.count < Sightings.most { early.append(foreignFetch) }
             return

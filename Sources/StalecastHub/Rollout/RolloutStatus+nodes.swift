@@ -79,6 +79,7 @@ extension StageTimes {
         if expected == own { return }
         var sums = [UInt32](repeating: 0, count: stageTimes.map(\.counts.count).max() ?? 0)
         for stageTimes in stageTimes {
+            // Wraps instead of trapping, because the counts are another node's and may be anything.
             for (bucket, count) in stageTimes.counts.enumerated() { sums[bucket] &+= count }
         }
         let last = stageTimes.compactMap(\.last).max()
