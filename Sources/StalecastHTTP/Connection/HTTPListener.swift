@@ -35,6 +35,7 @@ package struct HTTPListener: Sendable {
             }
             .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
             .childChannelOption(.allowRemoteHalfClosure, value: true)
+            // Marks of one byte make a channel writable only when the kernel has taken everything.
             .childChannelOption(.writeBufferWaterMark, value: .init(low: 1, high: 1))
             .childChannelInitializer(accept)
         if let sendBuffer {

@@ -64,6 +64,7 @@ package enum ProxyHeader: Sendable, Equatable {
         let words = bytes[..<(end - 1)].split(separator: 0x20, omittingEmptySubsequences: false).map {
             String(decoding: $0, as: UTF8.self)
         }
+        // Addresses behind UNKNOWN must be ignored (PROXY protocol, §2.1).
         if words.count > 1, words[1] == "UNKNOWN" { return .header(length: end + 1, source: nil) }
         guard words.count == 6, words[1] == "TCP4" || words[1] == "TCP6", words[4...].allSatisfy(isPort),
             let source = IPAddress(words[2]), let target = IPAddress(words[3]),

@@ -143,6 +143,7 @@ package struct RequestHead: Sendable {
         guard let colon = text.utf8.firstIndex(of: UInt8(ascii: ":")) else {
             throw .malformed("The request's target must begin with a slash.")
         }
+        // Clients of a proxy send the absolute form, which a server must accept too (RFC 9112 §3.2.2).
         let scheme = text[..<colon]
         guard scheme.isField("http") || scheme.isField("https"), text[scheme.endIndex...].hasPrefix("://") else {
             throw .malformed("The request's target must begin with a slash.")

@@ -6,6 +6,7 @@ package enum ResponseHead {
         cors: String = "", date: String,
         keepAlive: Bool, body: some Collection<UInt8>, bodyless: Bool = false
     ) -> [UInt8] {
+        // Content-Length is forbidden with 204, and with 304 would be that of the unsent body (RFC 9110 §8.6).
         let hasBody = status != 304 && status != 204
         var bytes: [UInt8] = []
         bytes.reserveCapacity(320 + fields.utf8.count + cors.utf8.count + (hasBody && !bodyless ? body.count : 0))

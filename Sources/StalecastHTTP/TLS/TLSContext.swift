@@ -151,6 +151,7 @@ final class TLSContext: @unchecked Sendable {
                 index += 1 + Int(offered[index])
             }
         }
+        // Goes on without ALPN, and so in HTTP/1.1, where RFC 7301 §3.2 would end the handshake.
         return SSL_TLSEXT_ERR_NOACK
     }
 }

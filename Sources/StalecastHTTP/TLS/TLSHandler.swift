@@ -186,6 +186,7 @@ final class TLSHandler: ChannelDuplexHandler, RemovableChannelHandler, @unchecke
             phase = .over
             return context.close(mode: mode, promise: promise)
         }
+        // A `close_notify` precedes the end of the output, else the peer sees a truncation (RFC 8446 §6.1).
         if mode != .input, !saidGoodbye {
             saidGoodbye = true
             session.sayGoodbye()

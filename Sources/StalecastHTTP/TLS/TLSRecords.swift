@@ -213,6 +213,7 @@ package struct TLSRecords: @unchecked Sendable {
         TLSRecordCipher.Content, UnsafeRawBufferPointer
     )? {
         let number = state.pointee.read
+        // The number makes the nonce, and must not wrap while the key is the same (RFC 8446 §5.3).
         guard number < .max else { return nil }
         state.pointee.read += 1
         let suite = state.pointee.suite

@@ -130,6 +130,7 @@ final class EasyHandle {
     private func setBody(_ request: OutboundRequest) throws(OutboundFailure) {
         switch request.content {
         case .none:
+            // CURLOPT_HTTPGET sets CURLOPT_NOBODY back to 0, and a HEAD would wait for a body.
             if request.method != "HEAD" { stalecast_easy_set_long(easy, CURLOPT_HTTPGET, 1) }
             lastBody = .none
         case .own(let body):

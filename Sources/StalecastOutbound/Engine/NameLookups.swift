@@ -66,6 +66,7 @@ struct NameLookups {
     /// Blocks.
     static func addresses(of name: String) -> Answer {
         var hints = addrinfo()
+        // Names one kind of socket, because getaddrinfo otherwise lists each address once for each kind.
         hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
         var first: UnsafeMutablePointer<addrinfo>?
         let code = getaddrinfo(name, nil, &hints, &first)

@@ -103,6 +103,7 @@ package final class OutboundEngine: Sendable {
             await handedOver { handOver in
                 let started = start(handOver)
                 ticket.withLock { $0 = started }
+                // A cancellation before this line found no ticket in `onCancel`.
                 if Task.isCancelled { cancel(started) }
             }
         } onCancel: {

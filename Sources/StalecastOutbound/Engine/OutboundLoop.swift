@@ -100,6 +100,7 @@ final class OutboundLoop: @unchecked Sendable {
     }
 
     private func wait(_ events: inout [epoll_event]) {
+        // ``LoopInbox`` falls asleep under its lock, so that a command put from then on rings the descriptor.
         let timeout = own.commands.isEmpty && inbox.fallAsleep() ? millisecondsToWait() : 0
         let count = events.withUnsafeMutableBufferPointer {
             epoll_wait(shelves.epoll, $0.baseAddress, Int32($0.count), timeout)

@@ -115,6 +115,7 @@ package final class AccessTokens: Sendable {
         if case .number(let number)? = members["expires_in"], let seconds = Int64(number) { lifetime = seconds }
         let now = ContinuousClock.now
         let length = Duration.seconds(min(max(1, lifetime), 86_400))
+        // A token of less than 225 s would be due from its first moment with the margin alone.
         let token = Token(
             text: text, renewal: now + max(length - Self.margin, length / 2),
             end: now + max(length * 9 / 10, length - .seconds(30)))
@@ -180,6 +181,7 @@ package final class AccessTokens: Sendable {
             ]
             let text = [header, claims].map { Base64URL.encode(Data(JSONValue.object($0).encoded())) }.joined(
                 separator: ".")
+            // RS256 prescribes this padding (RFC 7518 §3.3).
             let signature = try account.key.signature(
                 for: SHA256.hash(data: Data(text.utf8)), padding: .insecurePKCS1v1_5)
             return text + "." + Base64URL.encode(signature.rawRepresentation)

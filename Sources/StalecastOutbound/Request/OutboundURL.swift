@@ -39,6 +39,7 @@ package struct OutboundURL: Sendable, Hashable, CustomStringConvertible {
         guard lowered.hasPrefix("http://") || lowered.hasPrefix("https://") else {
             throw Invalid("must begin with https:// or http://")
         }
+        // libcurl takes three slashes for two, and the first part of the path for the host.
         guard !lowered.hasPrefix("http:///"), !lowered.hasPrefix("https:///") else {
             throw Invalid("names no host")
         }
