@@ -51,6 +51,7 @@ struct CursorStatement: ~Copyable {
     ) throws {
         if scope != self.scope {
             try end()
+            // SQLITE_TRANSIENT has SQLite copy the text, which Swift frees after the call.
             let transient = unsafeBitCast(-1, to: sqlite3_destructor_type.self)
             for statement in [one, several] {
                 let result = sqlite3_bind_text(statement, 1, scope.description, -1, transient)
@@ -79,6 +80,7 @@ struct CursorStatement: ~Copyable {
                 id.write(to: text)
                 let start = text.baseAddress?.assumingMemoryBound(to: CChar.self)
                 let first = 2 + Int32(index) * Self.width
+                // SQLite keeps the pointer without a copy: the memory outlives the step, and each run binds anew.
                 sqlite3_bind_text(statement, first, start, Int32(length), nil)
                 sqlite3_bind_int64(statement, first + 1, record.cursor.version.rawValue)
                 sqlite3_bind_int64(statement, first + 2, Int64(record.cursor.sequence))

@@ -25,6 +25,7 @@ final class DeliveryDatabase: Sendable {
         configuration.journalMode = .wal
         configuration.busyMode = .timeout(1)
         configuration.prepareDatabase {
+            // NORMAL in WAL mode may lose the last transactions at a power cut: their messages are repeated.
             try $0.execute(sql: "PRAGMA synchronous = NORMAL; PRAGMA wal_autocheckpoint = 4000")
         }
         queue = try DatabaseQueue(path: path, configuration: configuration)

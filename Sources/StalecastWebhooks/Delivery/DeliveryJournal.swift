@@ -114,6 +114,7 @@ final class DeliveryJournal: Sendable {
             defer { state.failure = nil }
             state.longestFlush = max(state.longestFlush, time)
             state.flushes += 1
+            // Entries that come after this critical section schedule the next write themselves.
             state.isScheduled = !state.waiting.items.isEmpty
             return (state.failure != nil, state.isScheduled)
         }

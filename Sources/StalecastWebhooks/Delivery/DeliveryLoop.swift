@@ -87,6 +87,7 @@ final class DeliveryLoop: @unchecked Sendable {
 
     private func carryOut() {
         var (actions, entries): ([DeliveryState.Action], [JournalEntry]) = ([], [])
+        // A start that fails leads back here, and finds `spare` empty instead of in use.
         swap(&actions, &spare.actions)
         swap(&entries, &spare.entries)
         state.takeActions(into: &actions)

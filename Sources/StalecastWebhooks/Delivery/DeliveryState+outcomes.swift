@@ -283,6 +283,7 @@ extension DeliveryState {
                 endpoint.webhook.topics.contains(topic)
             else { continue }
             if endpoint.operational.events.count >= Endpoint.maxOperationalEvents {
+                // Spares the first event while an attempt of it is under way: the outcome is booked on that place.
                 endpoint.operational.events.remove(at: endpoint.operational.attempt != nil ? 1 : 0)
             }
             endpoint.operational.events.append(Endpoint.PendingEvent(event: event))

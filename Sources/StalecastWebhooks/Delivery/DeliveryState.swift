@@ -176,6 +176,7 @@ package struct DeliveryState {
     package mutating func tick(at now: Moment) {
         while let alarm = alarms.min, alarm.time <= now.monotonic {
             alarms.removeMin()
+            // An alarm stays in the heap when an earlier one replaces it.
             guard let endpoint = endpoints[alarm.endpoint], endpoint.waiting.alarmAt == alarm.time else { continue }
             endpoint.waiting.alarmAt = .max
             touch(endpoint, at: now.monotonic)

@@ -29,6 +29,7 @@ extension WebhookDelivery {
     private func attempt(_ delivery: Delivery, _ webhook: Webhook, kind: String) async -> DeliveryAttempt {
         let begin = Timestamp.now()
         do throws(AttemptProblem) {
+            // The first round may only fetch the token with which the second one sends.
             for _ in 0..<2 {
                 switch try formatter.request(for: delivery, webhook: RegisteredWebhook(webhook), at: begin) {
                 case .ready(let request, let messageID):

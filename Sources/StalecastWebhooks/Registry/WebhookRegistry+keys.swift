@@ -24,6 +24,7 @@ extension WebhookRegistry {
             }
             let end = now.advanced(by: grace)
             let old = entry.keys.map { key in
+                // A further rotation must not lengthen the life of a key that is already on its way out.
                 Signer.SecretKey(key.key, createdAt: key.createdAt, expiresAt: min(key.expiresAt ?? end, end))
             }
             entry.keys =

@@ -61,6 +61,7 @@ package struct VaultKey: Sendable {
         guard descriptor >= 0 else { throw problem() }
         let text = Array((Base64.encode(bytes) + "\n").utf8)
         let isWritten = Foundation.write(descriptor, text, text.count) == text.count && fsync(descriptor) == 0
+        // Reads errno before `close` and `unlink`, which may change it.
         let failure = problem()
         close(descriptor)
         if isWritten { return }
