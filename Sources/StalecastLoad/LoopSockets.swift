@@ -88,6 +88,7 @@ struct LoopSockets {
             if !unsent.isEmpty, let failure = send(unsent, descriptor) { return .end(failure) }
             let count = session.read(inbox.baseAddress, inbox.count)
             guard count > 0 else { return count == 0 ? .nothing : .end(.ended) }
+            // The session may hold more text of bytes that have left the socket, of which epoll tells nothing.
             return .bytes(Bytes(rebasing: UnsafeRawBufferPointer(inbox)[..<count]), mayBeMore: true)
         }
         let count = recv(descriptor, inbox.baseAddress, inbox.count, 0)

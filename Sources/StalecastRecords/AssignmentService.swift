@@ -135,6 +135,7 @@ package final class AssignmentService: Sendable {
         case .lost(let name): worker.lost(name)
         case .giveUp(let name, let token):
             group.addTask {
+                // The record goes only after the work has ended: its removal lets the next owner begin.
                 await self.worker.finish(name, token)
                 await self.remove(name, token)
             }
@@ -180,6 +181,7 @@ package final class AssignmentService: Sendable {
 
     /// - Returns: whether the store answered.
     private func renew() async -> Bool {
+        // Counts from before the request, so that the lease ends here before it ends at the store.
         let sent = clock()
         do throws(LogError) {
             if let known = state.withLock({ $0.lease }) {

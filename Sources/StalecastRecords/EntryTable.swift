@@ -161,6 +161,7 @@ package final class EntryTable: Sendable {
         var isDone = true
         for record in due {
             if await copy(record) {
+                // Notes the revision that was copied, because the entry may have changed during the copy.
                 state.withLock { $0.copied[record.name.id] = record.revision }
             } else {
                 isDone = false

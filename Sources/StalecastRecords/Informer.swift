@@ -65,6 +65,7 @@ package actor Informer {
     private func take(_ watchEvent: RecordWatchEvent) async throws(LogError) {
         switch watchEvent {
         case .opened:
+            // The watch is open before everything is read, so that no change falls between the two.
             try await readAll()
             isRead = true
             problem = nil

@@ -69,6 +69,7 @@ final class RecordFile<Record: Codable & Sendable>: Sendable {
                 return (record as Record?, [CheckedContinuation<Void, Never>]())
             }
             defer { pending.waiting = [] }
+            // Clears the mark under the lock that found nothing, so that a save from here on schedules a new pass.
             pending.isScheduled = false
             return (nil, pending.waiting)
         }

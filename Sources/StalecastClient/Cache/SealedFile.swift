@@ -102,6 +102,7 @@ package struct SealedFile: Sendable {
             guard count > 0 else { throw problem("write") }
             rest = rest.dropFirst(count)
         }
+        // The rename must not reach the disk before the content, or a crash leaves an empty file.
         guard fsync(file) == 0 else { throw problem("fsync") }
     }
 

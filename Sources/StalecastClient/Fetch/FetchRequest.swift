@@ -42,6 +42,7 @@ struct FetchRequest: Sendable {
         headers["If-None-Match"] = etag
         headers["X-Goog-Api-Key"] = options.apiKey
         #if canImport(Darwin)
+            // Google compares this header with the iOS apps to which an API key is restricted.
             headers["X-Ios-Bundle-Identifier"] = facts.packageName
         #endif
         headers.merge(options.headers) { _, own in own }

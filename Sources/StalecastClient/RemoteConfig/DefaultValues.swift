@@ -32,6 +32,7 @@ enum DefaultValues {
         case let data as NSData: String(decoding: data as Data, as: UTF8.self)
         case let date as Date: Timestamp(date).description
         case let url as URL: url.absoluteString
+        // Precedes LosslessStringConvertible, as which a Bool would become `true` or `false`.
         case let isOn as Bool: isOn ? "1" : "0"
         case let number as NSNumber: number.stringValue
         case let number as any LosslessStringConvertible: number.description

@@ -81,6 +81,7 @@ final class UpdateMailbox: Sendable {
     func next() async throws -> RemoteConfigUpdate? {
         try await withTaskCancellationHandler {
             try await withCheckedThrowingContinuation { continuation in
+                // A cancellation before the continuation waits has marked the end, which `take()` finds.
                 let ready = state.withLock { state in
                     let ready = state.take()
                     if ready == nil { state.waiting = continuation }

@@ -64,6 +64,7 @@ package struct PollDialect: LinkDialect {
         else { throw LinkLoss(.foreign, "the answer has no cursor or no messages") }
         var events: [ServerSentEvent] = []
         if let reset = object["reset"] { events.append(event("reset", reset)) }
+        // Every answer names the unknown topics again, and a stream would have named them once.
         if let unknown = object["unknownTopics"], isFirst, unknown.array?.isEmpty == false {
             events.append(event("unknown-topics", ["topics": unknown]))
         }

@@ -60,6 +60,7 @@ package struct ResponseHeadReader: Sendable {
         byteCount += bytes.count
         guard byteCount <= Self.maxBytes else { return .tooLong }
         let line = String(decoding: bytes, as: UTF8.self).trimmingCharacters(in: .newlines)
+        // Interim answers have heads of their own before the one that counts (RFC 9110 §15.2).
         if line.hasPrefix("HTTP/") {
             let words = line.split(separator: " ", maxSplits: 2)
             (status, fields) = (words.count > 1 ? Int(words[1]) ?? 0 : 0, [:])

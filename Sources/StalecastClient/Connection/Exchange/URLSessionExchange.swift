@@ -59,6 +59,7 @@ final class URLSessionExchange: StreamExchange, @unchecked Sendable {
             configuration.requestCachePolicy = .reloadIgnoringLocalCacheData
             configuration.httpCookieStorage = nil
             configuration.httpShouldSetCookies = false
+            // Apple's default is 6 on macOS and 4 on iOS, which as many open streams would use up.
             configuration.httpMaximumConnectionsPerHost = 10_000
             configuration.timeoutIntervalForRequest = Self.longestSilence
             configuration.timeoutIntervalForResource = 7 * Self.longestSilence
