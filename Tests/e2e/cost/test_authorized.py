@@ -8,7 +8,7 @@ import pytest
 
 from harness import configs
 from harness.daemon import LONG
-from harness.figures import alone_when_long, record
+from harness.figures import record
 from harness.keys import make_key
 from harness.swarm import Swarm
 from harness.templates import marked
@@ -55,7 +55,7 @@ async def test_a_delivery_to_who_is_known_costs_what_any_does(launch, half):
 STORM, STORMS = (9_000, 8) if LONG else (2_000, 3)
 
 
-@alone_when_long
+@pytest.mark.busy
 async def test_a_storm_of_clients_each_with_a_token_is_taken(launch, half, tmp_path):
     """After a restart all come at once, and no client is known."""
     key = Key()

@@ -353,7 +353,8 @@ async def test_a_delivery_costs_the_same_among_a_thousand_idle_topics(launch, ha
     costs = []
     for number in range(5):
         costs.append((await cpu_per_publish(few, client, number), await cpu_per_publish(many, other, number)))
-    one, thousand = (sorted(column)[len(costs) // 2] for column in zip(*costs[1:]))
+    # Other processes only add to a burst's time.
+    one, thousand = (min(column) for column in zip(*costs[1:]))
     version = (await other.current())[0]
     newest = await asyncio.to_thread(with_many.newest)
     delivered = await many.metric("stalecast_deliveries_total", transport="sse")
