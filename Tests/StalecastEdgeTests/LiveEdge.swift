@@ -52,7 +52,7 @@ final class LiveEdge: Sendable {
     private func checkBooks() async {
         var problems: [String] = []
         // The problems are the failure.
-        try? await eventually(within: .seconds(2)) {
+        try? await eventually {
             problems = await edge.inconsistencies()
             return problems.isEmpty
         }
