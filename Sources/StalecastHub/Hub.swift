@@ -144,7 +144,7 @@ package final class Hub: Sendable {
             state.sinceRebinding = []
             return state.board
         }
-        // Without the lock: many scopes and patterns take a moment, in which publishes go on.
+        // Runs without the lock: many scopes and patterns take a moment, in which publishes go on.
         board.rebind(bindings)
         state.withLock { state in
             for missed in state.sinceRebinding ?? [] { board.take(missed) }

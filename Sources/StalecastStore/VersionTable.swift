@@ -99,7 +99,7 @@ enum VersionTable {
     /// - Returns: false, and nothing is stored, when another version is the newest.
     static func append(_ version: StoredVersion, after former: VersionNumber?, _ db: Database) throws -> Bool {
         let scope = version.scope
-        // Where another version is the newest, the update concerns no row, and nothing is returned.
+        // The update concerns no row and returns nothing when another version is the newest.
         let row = try Int64.fetchOne(
             db.cachedStatement(
                 sql: """

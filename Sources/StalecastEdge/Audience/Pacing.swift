@@ -142,7 +142,7 @@ package struct Pacing: Sendable {
     /// message supersedes them. While turns are waited for the burst is not over, so there is no echo.
     package mutating func steps(at now: UInt64) -> [(topic: Topic.Index, step: Step)] {
         var steps: [(Topic.Index, Step)] = []
-        // By place: a pace that is changed through its key would be taken out and hashed again.
+        // Indexes paces by place: changing one through its key would take it out and hash it again.
         var place = paces.startIndex
         while place != paces.endIndex {
             if let step = paces.values[place].step(at: now, echoDelayMs) { steps.append((paces[place].key, step)) }

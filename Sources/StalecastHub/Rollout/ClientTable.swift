@@ -93,7 +93,7 @@ struct ClientTable {
 
     func place(of key: UInt64) -> Int? {
         guard !index.isEmpty else { return nil }
-        // Without the low bits: in a sample they are zero, and all keys would begin at few slots.
+        // Drops the low bits: in a sample they are zero, and all keys would begin at few slots.
         var slot = Int(truncatingIfNeeded: key >> 20) & (index.count - 1)
         while index[slot] != 0 {
             let place = Int(index[slot]) - 1

@@ -50,7 +50,7 @@ package struct LocalMoment: Sendable, Hashable {
 
     /// nil when `text` is no such date, or one that no calendar has.
     package init?(_ text: String, zone: String?) {
-        // Of what RFC 3339 allows, the language takes one form, and no leap second.
+        // The language takes one of the forms that RFC 3339 allows, and no leap second.
         let bytes = Array(text.utf8)
         guard bytes.count == 19, bytes[10] == UInt8(ascii: "T"), !text.hasSuffix(":60"),
             let moment = Timestamp("\(text)Z")

@@ -213,7 +213,7 @@ package final class AssignedDelivery: Sendable {
             return
         }
         state.withLock { state in
-            // What changed during the put is written by the next one.
+            // The next put writes the changes that came during this one.
             if state.owned[assignment]?.token == owned.token { state.owned[assignment]?.written = owned.changes }
         }
     }

@@ -110,7 +110,7 @@ struct Edit: AsyncParsableCommand {
             signal(SIGINT, interrupt)
             signal(SIGQUIT, quit)
         }
-        // What is ignored here would be ignored in the new process, too.
+        // The new process would ignore the same signals.
         var defaults = sigset_t()
         sigemptyset(&defaults)
         sigaddset(&defaults, SIGINT)

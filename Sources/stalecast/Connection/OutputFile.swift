@@ -12,7 +12,7 @@ enum OutputFile {
         do {
             if exists, !isRegular { return try fill(try opened(path, O_WRONLY), bytes) }
             let target = exists ? try resolved(path) : path
-            // Beside the file: a rename works on one file system only.
+            // The temporary file lies beside the target: a rename works on one file system only.
             let draft = "\(target).\(getpid()).draft"
             let given = mode ?? (exists ? status.st_mode & 0o7777 : 0o666)
             let descriptor = try opened(draft, O_WRONLY | O_CREAT | O_EXCL, given)
