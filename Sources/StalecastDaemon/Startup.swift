@@ -122,7 +122,7 @@ final class Startup: Sendable {
             let scheme = tls.pairs.isEmpty ? "http" : "https"
             // Every address of this machine: a client here asks one that it can dial.
             let host = host == "0.0.0.0" ? "127.0.0.1" : host == "::" ? "::1" : host
-            return host.contains(":") ? "\(scheme)://[\(host)]:\(port)" : "\(scheme)://\(host):\(port)"
+            return "\(scheme)://\(HostPort.text(host, port))"
         }
     }
 }

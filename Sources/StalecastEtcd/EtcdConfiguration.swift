@@ -1,3 +1,5 @@
+import StalecastWire
+
 /// Address where a member listens for clients.
 package struct EtcdEndpoint: Sendable, Hashable, CustomStringConvertible {
     package let isTLS: Bool
@@ -32,7 +34,7 @@ package struct EtcdEndpoint: Sendable, Hashable, CustomStringConvertible {
     var isAddress: Bool { host.contains(":") || host.allSatisfy { $0.isNumber || $0 == "." } }
 
     package var description: String {
-        "\(isTLS ? "https" : "http")://\(host.contains(":") ? "[\(host)]" : host):\(port)"
+        "\(isTLS ? "https" : "http")://\(HostPort.text(host, port))"
     }
 }
 

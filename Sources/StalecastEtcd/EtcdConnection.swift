@@ -3,6 +3,7 @@ import NIOHPACK
 import NIOHTTP2
 import NIOPosix
 import NIOSSL
+import StalecastWire
 import Synchronization
 
 /// One connection to one member.
@@ -169,7 +170,8 @@ final class EtcdConnection: Sendable {
     private func head(_ path: String, _ token: String?, timeout: Duration? = nil) -> HPACKHeaders {
         var head: HPACKHeaders = [
             ":method": "POST", ":scheme": endpoint.isTLS ? "https" : "http", ":path": path,
-            ":authority": "\(endpoint.host):\(endpoint.port)", "content-type": "application/grpc", "te": "trailers",
+            ":authority": HostPort.text(endpoint.host, endpoint.port), "content-type": "application/grpc",
+            "te": "trailers",
             // A member without a leader answers at once instead of waiting for one.
             "hasleader": "true",
         ]

@@ -23,7 +23,10 @@ package enum DescriptorBytes {
         while written < bytes.count {
             let count = writeSome(bytes.baseAddress! + written, bytes.count - written, descriptor)
             if count < 0, errno == EINTR { continue }
-            guard count > 0 else { break }
+            guard count > 0 else {
+                if count == 0 { errno = EIO }
+                break
+            }
             written += count
         }
         return written

@@ -8,9 +8,9 @@ extension AuditLog {
     ///
     /// - Parameter isWanted: false leaves a line out.
     package func newest(_ limit: Int, where isWanted: (AuditSentence) -> Bool) -> [JSONObject] {
-        let tail = AuditFiles.tail(of: "\(directory)/\(AuditFiles.current)", Self.readBytes)
+        let tail = AuditFiles.tail(of: "\(directory)/\(AuditFiles.current)", Self.readBytes + 1)
         // The first line may have begun before what was read.
-        let lines = tail.split(separator: 0x0A).dropFirst(tail.count < Self.readBytes ? 0 : 1)
+        let lines = tail.split(separator: 0x0A).dropFirst(tail.count <= Self.readBytes ? 0 : 1)
         var found: [JSONObject] = []
         for line in lines.reversed() where found.count < limit {
             if let object = JSONValue.ifValid(Array(line))?.object, isWanted(AuditSentence(object)) {

@@ -61,8 +61,7 @@ extension OptionKind<EtcdEndpoint> {
             let hint = text.contains("[") ? "; in brackets stands an IPv6 address, as in http://[fd00::11]:2379" : ""
             throw InvalidValue("\"\(text.prefix(200))\" is no URL such as http://10.0.0.11:2379" + hint)
         }
-        let host = endpoint.host.contains(":") ? "[\(endpoint.host)]" : endpoint.host
-        _ = try ListenAddress(parsing: "\(host):\(endpoint.port)")
+        _ = try ListenAddress(parsing: HostPort.text(endpoint.host, endpoint.port))
         return endpoint
     } spell: {
         "\"\($0)\""

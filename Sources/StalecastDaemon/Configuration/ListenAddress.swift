@@ -22,7 +22,7 @@ package struct ListenAddress: Sendable, Hashable, CustomStringConvertible {
         port = try Self.port(text[text.index(after: colon)...])
     }
 
-    package var description: String { host.contains(":") ? "[\(host)]:\(port)" : "\(host):\(port)" }
+    package var description: String { HostPort.text(host, port) }
 
     /// True if only this machine can connect: 127.0.0.0/8, `::1` (also as mapped IPv4) and `localhost`.
     package var isLoopback: Bool {

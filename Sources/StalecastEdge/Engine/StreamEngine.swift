@@ -101,7 +101,7 @@ final class StreamEngine: Sendable {
             let fd = stalecast_adopt_listener(
                 handed, host, port, isIPv6, userTimeoutMs, Int32(StreamEngine.sendBuffer))
             guard fd < 0 else { return fd }
-            let address = isIPv6 ? "[\(host)]:\(port)" : "\(host):\(port)"
+            let address = HostPort.text(host, port)
             throw errno == EADDRNOTAVAIL ? .otherSocket(address) : .cannotListen(address: address, errno: errno)
         }
 
@@ -113,7 +113,7 @@ final class StreamEngine: Sendable {
                 Int32(StreamEngine.sendBuffer))
             guard fd < 0 else { return fd }
             if errno == EINVAL { throw .badAddress(host) }
-            throw .cannotListen(address: isIPv6 ? "[\(host)]:\(port)" : "\(host):\(port)", errno: errno)
+            throw .cannotListen(address: HostPort.text(host, port), errno: errno)
         }
     }
 }

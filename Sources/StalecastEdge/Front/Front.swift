@@ -132,7 +132,7 @@ final class Front: Sendable {
                 }
             }
         } catch let error as IOError {
-            throw EdgeError.cannotListen(address: "\(host):\(port)", errno: error.errnoCode)
+            throw EdgeError.cannotListen(address: HostPort.text(host, port), errno: error.errnoCode)
         }
     }
 

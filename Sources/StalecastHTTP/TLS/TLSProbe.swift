@@ -3,6 +3,7 @@ import NIOCore
 import NIOPosix
 package import NIOSSL
 import NIOTLS
+import StalecastWire
 
 package struct TLSProbe: Sendable {
     /// Its own certificate first, as it sent them.
@@ -27,7 +28,7 @@ package struct TLSProbe: Sendable {
     package init(host: String, port: Int, roots: [NIOSSLCertificate]?) async throws(TLSProblem) {
         let seen: Handshake
         do { seen = try await Self.connect(host, port, roots, verifies: false) } catch {
-            throw TLSProblem("\(host):\(port) shows no certificate: \(Self.reason(error))")
+            throw TLSProblem("\(HostPort.text(host, port)) shows no certificate: \(Self.reason(error))")
         }
         chain = seen.chain
         version = seen.version
