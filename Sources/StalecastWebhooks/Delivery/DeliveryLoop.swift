@@ -2,9 +2,10 @@ import Dispatch
 import Logging
 import StalecastOutbound
 import StalecastWire
+import Synchronization
 
 /// Performs the actions of ``DeliveryState`` and reports their results to it. It is confined to the engine's thread;
-/// ``WebhookDelivery`` calls it there.
+/// ``WebhookDelivery`` calls it there. After the engine's end callers may only ask, and take turns.
 final class DeliveryLoop: @unchecked Sendable {
     /// A scope's changes after a sequence, oldest first, at most so many; blocks, so never called on the loop.
     typealias History = @Sendable (Scope, CommitSequence, _ limit: Int) -> [TemplateChange]
@@ -27,6 +28,8 @@ final class DeliveryLoop: @unchecked Sendable {
     private var timer: (time: UInt64, timer: OutboundConfiguration.Timer)?
     private var plans = Plans()
     private var isStopped = false
+    /// Held by the one thread that asks after the engine's end.
+    private let late = Mutex(())
 
     private struct Plans {
         var tick = false
@@ -55,9 +58,31 @@ final class DeliveryLoop: @unchecked Sendable {
 
     static var now: Moment { Moment(monotonic: OutboundEngine.now(), wall: .now()) }
 
+    /// Runs `body` on the engine's thread; after its end not at all, because what is owed is found at the next start.
+    ///
+    /// - Parameter wakes: as ``OutboundEngine/perform(wakes:_:)`` has it.
+    func perform(wakes: Bool = true, _ body: @escaping @Sendable (DeliveryLoop) -> Void) {
+        engine.perform(wakes: wakes) { if self.engine.isCurrent { body(self) } }
+    }
+
+    /// Asks the state on the engine's thread, or after its end on the caller's.
+    ///
+    /// - Parameter answer: called once, on that thread.
+    func ask<Value: Sendable>(
+        _ fact: @escaping @Sendable (inout DeliveryState) -> Value, _ answer: @escaping @Sendable (Value) -> Void
+    ) {
+        engine.perform {
+            answer(self.engine.isCurrent ? self.take(fact) : self.late.withLock { _ in self.apply(fact) })
+        }
+    }
+
     /// Takes a fact, and does what follows from it.
     func take<Value>(_ fact: (inout DeliveryState) -> Value) -> Value {
         assert(engine.isCurrent, "delivery belongs to the engine's thread")
+        return apply(fact)
+    }
+
+    private func apply<Value>(_ fact: (inout DeliveryState) -> Value) -> Value {
         defer { carryOut() }
         return fact(&state)
     }
@@ -78,9 +103,9 @@ final class DeliveryLoop: @unchecked Sendable {
         if let answered = plans.answered { return answered }
         let now = Self.now
         plans.answered = now
-        engine.perform {
-            self.plans.answered = nil
-            self.carryOut()
+        perform {
+            $0.plans.answered = nil
+            $0.carryOut()
         }
         return now
     }
@@ -119,7 +144,7 @@ final class DeliveryLoop: @unchecked Sendable {
             if plans.isTicking {
                 engine.at(OutboundEngine.now()) { self.passTime() }
             } else {
-                engine.perform { self.passTime() }
+                perform { $0.passTime() }
             }
         } else if timer.map({ next < $0.time }) ?? true {
             if let timer { engine.cancel(timer.timer) }
@@ -139,11 +164,11 @@ final class DeliveryLoop: @unchecked Sendable {
     }
 
     private func read(_ id: UInt64, _ scope: Scope, _ after: CommitSequence) {
-        let (history, engine) = (history, engine)
+        let history = history
         Self.readings.async {
             let oldest = history(scope, 0, 1).first
             let changes = history(scope, after, Lane.window)
-            engine.perform { self.take { $0.read(id, oldest: oldest, changes, at: Self.now) } }
+            self.perform { $0.take { $0.read(id, oldest: oldest, changes, at: Self.now) } }
         }
     }
 
@@ -169,7 +194,7 @@ final class DeliveryLoop: @unchecked Sendable {
             }
         } catch {
             // Later, because the code that starts attempts is in the middle of it.
-            engine.perform { self.fail(attempt.id, error) }
+            perform { $0.fail(attempt.id, error) }
         }
     }
 
@@ -183,13 +208,12 @@ final class DeliveryLoop: @unchecked Sendable {
     private func fetchToken(
         _ fetch: @escaping @Sendable () async throws(AttemptProblem) -> Void, _ attempt: DeliveryState.Attempt
     ) {
-        let engine = engine
         Task {
             do throws(AttemptProblem) {
                 try await fetch()
-                engine.perform { self.resume(attempt) }
+                perform { $0.resume(attempt) }
             } catch {
-                engine.perform { self.fail(attempt.id, error) }
+                perform { $0.fail(attempt.id, error) }
             }
         }
     }

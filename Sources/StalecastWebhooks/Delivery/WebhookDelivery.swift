@@ -200,16 +200,12 @@ package final class WebhookDelivery: Sendable {
     // MARK: The loop's thread
 
     private func perform(wakes: Bool = true, _ body: @escaping @Sendable (DeliveryLoop) -> Void) {
-        let (loop, engine) = (loop, engine)
-        // Without the engine's thread it is the end, and nothing is told any more: what is owed is found at the next
-        // start.
-        engine.perform(wakes: wakes) { if engine.isCurrent { body(loop) } }
+        loop.perform(wakes: wakes, body)
     }
 
     /// Tells the state something, or asks it.
     func ask<Value: Sendable>(_ fact: @escaping @Sendable (inout DeliveryState) -> Value) async -> Value {
-        let loop = loop
-        return await handedOver { handOver in engine.perform { handOver(loop.take(fact)) } }
+        await handedOver { handOver in loop.ask(fact, handOver) }
     }
 
     /// - Returns: nil after the engine's end, when its thread does not guard the state any more.

@@ -50,6 +50,25 @@ import Testing
         }
     }
 
+    /// The daemon takes its last sample of the timeline then.
+    @Test func afterTheEnginesEndItStillAnswers() async throws {
+        try await OriginServer.serving({ _ in .status(204) }) { server in
+            let webhook = try DeliveryFixture.webhook(server.url)
+            var ended: WebhookDelivery?
+            try await DeliveryFixture().run([webhook]) { fixture in
+                try fixture.publish()
+                try await fixture.settled(webhook.id)
+                ended = try fixture.delivery
+            }
+            let delivery = try #require(ended)
+            let delivered = await withTaskGroup(of: Int.self) { group in
+                for _ in 0..<8 { group.addTask { await delivery.tally().delivered } }
+                return await group.reduce(into: []) { $0.append($1) }
+            }
+            #expect(delivered == Array(repeating: 1, count: 8))
+        }
+    }
+
     enum Command: CaseIterable { case resume, redeliver, recover, enable }
 
     /// Its backoff is hours long.
