@@ -1,4 +1,5 @@
 import StalecastHub
+import StalecastTestSupport
 import StalecastWire
 import Testing
 
@@ -7,7 +8,7 @@ import Testing
     @Test(arguments: 0..<40 as Range<UInt64>)
     func eachClientIsToldOfWhatItWouldFetchAndNeverGoesBack(seed: UInt64) {
         let served = ReleaseWorld.nothingServed()
-        for history in 0..<50 as Range<UInt64> {
+        for history in 0..<UInt64(inputs(50)) {
             let world = ReleaseWorld(seed: seed * 50 + history, on: served)
             for number in 0..<50 {
                 world.step()

@@ -15,7 +15,8 @@ import Testing
         var random = SeededRandom(seed: 3)
         var accepted = 0
         let text = String(repeating: "aé1😀A-", count: 160)
-        for _ in 0..<6000 {
+        let patterns = inputs(6000)
+        for _ in 0..<patterns {
             let count = Int.random(in: 0...10, using: &random)
             let pattern = (0..<count).map { _ in Self.pieces.randomElement(using: &random) ?? "" }.joined()
             let expression = "app.userProperty['a'].matches(['\(pattern)'])"
@@ -27,7 +28,7 @@ import Testing
                 #expect(compiled.explain(context).steps <= mostSteps, "\(pattern)")
             }
         }
-        #expect(accepted > 500)
+        #expect(accepted > patterns / 12)
     }
 
     @Test func hostileTemplatesAndContextsStayWithinTheLimit() throws {

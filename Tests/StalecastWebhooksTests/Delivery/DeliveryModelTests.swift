@@ -1,4 +1,5 @@
 import Foundation
+import StalecastTestSupport
 import StalecastWebhooks
 import Testing
 
@@ -6,7 +7,7 @@ import Testing
 /// `test_webhooks_planted.py`.
 @Suite(.serialized) struct DeliveryModelTests {
     private static let environment = ProcessInfo.processInfo.environment
-    private static let runs = environment["STALECAST_MODEL_RUNS"].flatMap { UInt64($0) } ?? 200
+    private static let runs = environment["STALECAST_MODEL_RUNS"].flatMap { UInt64($0) } ?? UInt64(inputs(200))
     private static let first = environment["STALECAST_MODEL_SEED"].flatMap { UInt64($0) } ?? 1
     private static let steps = 120
 
