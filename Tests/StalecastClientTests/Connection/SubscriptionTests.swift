@@ -108,10 +108,14 @@ import Testing
             defer { app.delete() }
             app.enterBackground()
             app.config.addOnConfigUpdateListener { _, _ in }
-            // What is asked after it is answered, so it was not asked.
-            _ = try? await NetworkTransport.shared.send(
-                TransportRequest(method: "GET", url: server.url.appendingPathComponent("probe"), timeout: 1))
-            #expect(server.peers.map(\.path) == ["/probe"])
+            // A stream that is wanted by now would come before the last of these requests.
+            let url = server.url.appendingPathComponent("probe")
+            for count in 1...4 {
+                let probe = Task { try await NetworkTransport.shared.send(TransportRequest(method: "GET", url: url)) }
+                try await eventually { server.peers.count >= count }
+                probe.cancel()
+            }
+            #expect(server.peers.map(\.path) == Array(repeating: "/probe", count: 4))
             app.enterForeground()
             try await eventually { server.peers.last?.path.hasPrefix("/v1/events") == true }
         }

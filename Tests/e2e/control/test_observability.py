@@ -242,8 +242,8 @@ def test_a_lost_token_is_said_at_the_start(launch):
 
 def test_a_terminal_is_greeted_and_a_pipe_is_not(launch):
     daemon = launch()
-    assert "Edge      http" not in daemon.log_text() and f"data={daemon.data}" in daemon.log_text()
     assert daemon.stop() == 0
+    assert "Edge      http" not in daemon.log_text() and f"data={daemon.data}" in daemon.log_text()
     ours, theirs = os.openpty()
     process = subprocess.Popen(daemon.command(), stdout=theirs, stderr=theirs, env=environment())
     said = b""
