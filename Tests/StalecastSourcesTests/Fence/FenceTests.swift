@@ -145,7 +145,7 @@ import Testing
         }
         #expect(Self.hasPassed(atOnce) && first == 1)
         let (waiting, _) = try await Self.outcome(
-            content, wait: .milliseconds(100), version: nil, value: "goal", before: "old"
+            content, wait: .seconds(60), version: nil, value: "goal", before: "old", takes: .seconds(20)
         ) { _, _ in .json(OriginFixture.template("old")) }
         #expect(Self.problem(waiting) == "the public answer has other content")
     }
