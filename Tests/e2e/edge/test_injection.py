@@ -53,7 +53,12 @@ async def test_no_text_of_a_template_makes_a_second_event(daemon, nasty):
         template({"plain": "x"}, conditions=[{"name": nasty, "expression": "true"}]),
         template({"plain": "x"}, conditions=[{"name": "c", "expression": f"device.language in ['{nasty}']"}]),
     ]
-    published = sum([await publish_or_refuse(daemon, body) for body in bodies])
+    published = 0
+    for body in bodies:
+        if await publish_or_refuse(daemon, body):
+            published += 1
+            # A stream that lags hears two publishes as one.
+            await stream.version_at_least(published)
     final = await daemon.publish(template({"plain": "end"}))
     await stream.version_at_least(final)
     assert final == published + 1
