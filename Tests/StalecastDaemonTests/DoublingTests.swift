@@ -28,7 +28,7 @@ import Testing
     }
 
     @Test func readingTheEnvironmentIsLinear() throws {
-        try expectLinear(upTo: 1024) { count in
+        try expectLinear(upTo: 2048) { count in
             Dictionary(uniqueKeysWithValues: (0..<count).map { ("STALECAST_UNKNOWN_\($0)", "x") })
         } _: {
             _ = try load("", environment: $0)
